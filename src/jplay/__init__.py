@@ -1,0 +1,28 @@
+"""Joint and progressive subspace learning (J-Play) and its relatives.
+
+Public names are loaded on first use, so ``import jplay`` costs next to nothing.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0.dev0"
+
+_HOME_OF = {
+    "AutoRULe": "jplay.estimators",
+    "JPlay": "jplay.estimators",
+    "LPP": "jplay.estimators",
+}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name):
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'jplay' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_HOME_OF})

@@ -1,0 +1,17 @@
+"""Exceptions and warnings that jplay adds to scikit-learn's."""
+
+
+class CollapsedSolutionError(ValueError):
+    """The constraints left nothing but the zero projection."""
+
+
+class DatasetNotFoundError(FileNotFoundError):
+    """A data set is not in the data folder and cannot be downloaded automatically."""
+
+
+class CorruptFileError(ValueError):
+    """A file exists but its content is not what its name promises."""
+
+
+class MissingDependencyError(ImportError):
+    """A feature needs a package that is not installed."""
