@@ -1,0 +1,64 @@
+"""Generalised symmetric eigenproblems whose right-hand matrix may be singular."""
+
+from jplay._array_api import namespace
+
+
+def symmetrize(matrix):
+    return (matrix + matrix.mT) / 2
+
+
+def range_basis(matrix, rtol=None):
+    """Eigenpairs of a positive semi-definite ``matrix`` with non-zero eigenvalue.
+
+    Parameters
+    ----------
+    matrix : array of shape (n_features, n_features)
+    rtol : float, default=None
+        Eigenvalues up to ``rtol`` times the largest count as zero. ``None`` means
+        ``10 * n_features`` times the precision of the dtype.
+
+    Returns
+    -------
+    values : array of shape (rank,)
+    vectors : array of shape (n_features, rank)
+    """
+    xp = namespace(matrix)
+    values, vectors = xp.linalg.eigh(symmetrize(matrix))
+    if rtol is None:
+        rtol = 10 * matrix.shape[-1] * float(xp.finfo(matrix.dtype).eps)
+    rank = int(xp.sum(xp.astype(values > rtol * xp.max(values), xp.int64)))
+    return values[values.shape[0] - rank :], vectors[:, vectors.shape[1] - rank :]
+
+
+def leading_generalized_eigenvectors(a, b, n_components=None, *, largest=True, rtol=None):
+    """Solve ``a v = lambda b v`` within the range of a positive semi-definite ``b``.
+
+    The problem is whitened by the non-zero eigenpairs of ``b``, which is the reduction
+    by singular value decomposition that singular scatter matrices call for.
+
+    Parameters
+    ----------
+    a, b : arrays of shape (n_features, n_features)
+        Symmetric; ``b`` positive semi-definite, possibly singular.
+    n_components : int, default=None
+        How many eigenvectors; at most the rank of ``b``. ``None`` means all.
+    largest : bool, default=True
+        Whether the largest eigenvalues come first, or the smallest.
+    rtol : float, default=None
+        Relative rank tolerance on the eigenvalues of ``b``, see :func:`range_basis`.
+
+    Returns
+    -------
+    values : array of shape (n_found,)
+        ``n_found`` is ``n_components`` or the rank of ``b`` if that is smaller.
+    vectors : array of shape (n_features, n_found)
+        ``b``-orthonormal columns: ``vectors.T @ b @ vectors`` is the identity.
+    """
+    xp = namespace(a, b)
+    scales, axes = range_basis(b, rtol)
+    whitener = axes / xp.sqrt(scales)
+    values, vectors = xp.linalg.eigh(symmetrize(whitener.mT @ a @ whitener))
+    if largest:
+        values, vectors = xp.flip(values), xp.flip(vectors, axis=1)
+    keep = values.shape[0] if n_components is None else min(n_components, values.shape[0])
+    return values[:keep], whitener @ vectors[:, :keep]

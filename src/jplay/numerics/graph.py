@@ -1,0 +1,120 @@
+"""Nearest-neighbour graphs with heat-kernel weights, always sparse."""
+
+import numpy as np
+import scipy.sparse
+
+_BLOCK_ELEMENTS = 4_000_000
+
+
+def nearest_neighbors(X, n_neighbors):
+    """Exact nearest neighbours of every sample among the others, in blocks of rows.
+
+    Candidates come from one matrix product per block; their distances are then
+    recomputed from differences, so that they are exact for near-duplicates too.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    n_neighbors : int
+        Less than ``n_samples``.
+
+    Returns
+    -------
+    indices : ndarray of shape (n_samples, n_neighbors)
+        Sorted by distance, the sample itself left out.
+    squared_distances : ndarray of shape (n_samples, n_neighbors), float64
+    """
+    n_samples, n_features = X.shape
+    squared_norms = np.einsum("ij,ij->i", X, X)
+    indices = np.empty((n_samples, n_neighbors), dtype=np.intp)
+    squared_distances = np.empty((n_samples, n_neighbors))
+    block = max(1, _BLOCK_ELEMENTS // max(n_samples, n_neighbors * n_features))
+    for start in range(0, n_samples, block):
+        rows = slice(start, min(start + block, n_samples))
+        approximate = X[rows] @ X.T
+        approximate *= -2
+        approximate += squared_norms
+        within = np.arange(rows.stop - rows.start)
+        approximate[within, within + start] = np.inf
+        candidates = np.argpartition(approximate, n_neighbors - 1, axis=1)[:, :n_neighbors]
+        differences = X[candidates].astype(np.float64) - X[rows, None, :]
+        exact = np.einsum("ijk,ijk->ij", differences, differences)
+        order = np.argsort(exact, axis=1, kind="stable")
+        indices[rows] = np.take_along_axis(candidates, order, axis=1)
+        squared_distances[rows] = np.take_along_axis(exact, order, axis=1)
+    return indices, squared_distances
+
+
+def median_bandwidth(squared_distances):
+    """Median distance to the farthest kept neighbour; the mean where that is zero."""
+    farthest = np.sqrt(squared_distances[:, -1])
+    width = float(np.median(farthest)) or float(np.mean(farthest))
+    return width or 1.0
+
+
+def symmetric_affinity(indices, weights):
+    """``max(W, W^T)`` of the directed graph with ``weights`` on the edges to ``indices``."""
+    n_samples, n_neighbors = indices.shape
+    rows = np.repeat(np.arange(n_samples), n_neighbors)
+    directed = scipy.sparse.csr_array(
+        (weights.ravel(), (rows, indices.ravel())), shape=(n_samples, n_samples)
+    )
+    affinity = directed.maximum(directed.T).tocsr()
+    affinity.sort_indices()
+    return affinity
+
+
+def heat_affinity(X, n_neighbors=10, bandwidth="median"):
+    """Symmetric nearest-neighbour graph with weights ``exp(-|x_i - x_j|^2 / (2 t^2))``.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    n_neighbors : int, default=10
+    bandwidth : float or "median", default="median"
+        The width ``t``. ``"median"`` takes the median distance to the last neighbour.
+
+    Returns
+    -------
+    affinity : csr_array of shape (n_samples, n_samples), float64
+    bandwidth : float
+        The width that was used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> affinity, width = heat_affinity(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1)
+    >>> width
+    1.0
+    >>> affinity.toarray().round(3)
+    array([[0.   , 0.607, 0.   ],
+           [0.607, 0.   , 0.135],
+           [0.   , 0.135, 0.   ]])
+    """
+    indices, squared_distances = nearest_neighbors(X, n_neighbors)
+    if bandwidth == "median":
+        bandwidth = median_bandwidth(squared_distances)
+    weights = np.exp(squared_distances / (-2 * bandwidth**2))
+    return symmetric_affinity(indices, weights), float(bandwidth)
+
+
+def laplacian_gram(X, affinity):
+    """``X^T L X`` and the degree moments of the graph, without forming ``L``.
+
+    Returns
+    -------
+    gram : ndarray of shape (n_features, n_features)
+        ``X^T (D - W) X``.
+    degree_gram : ndarray of shape (n_features, n_features)
+        ``X^T D X``.
+    degree_sum : ndarray of shape (n_features,)
+        ``X^T D 1``.
+    total_degree : float
+    """
+    degrees = np.asarray(affinity.sum(axis=1)).ravel()
+    weighted = degrees[:, None] * X
+    degree_gram = X.T @ weighted
+    degree_sum = weighted.sum(axis=0)
+    weighted -= affinity @ X
+    gram = X.T @ weighted
+    return (gram + gram.T) / 2, degree_gram, degree_sum, float(degrees.sum())
