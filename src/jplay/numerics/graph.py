@@ -4,13 +4,15 @@ import numpy as np
 import scipy.sparse
 
 _BLOCK_ELEMENTS = 4_000_000
+_SPARE_CANDIDATES = 6  # re-ranked by exact distance, so that rounding decides no tie
 
 
 def nearest_neighbors(X, n_neighbors):
     """Exact nearest neighbours of every sample among the others, in blocks of rows.
 
     Candidates come from one matrix product per block; their distances are then
-    recomputed from differences, so that they are exact for near-duplicates too.
+    recomputed from differences, so that they are exact for near-duplicates too. Among
+    equally distant samples the one that comes first in ``X`` is the nearer.
 
     Parameters
     ----------
@@ -28,7 +30,8 @@ def nearest_neighbors(X, n_neighbors):
     squared_norms = np.einsum("ij,ij->i", X, X)
     indices = np.empty((n_samples, n_neighbors), dtype=np.intp)
     squared_distances = np.empty((n_samples, n_neighbors))
-    block = max(1, _BLOCK_ELEMENTS // max(n_samples, n_neighbors * n_features))
+    n_candidates = min(n_neighbors + _SPARE_CANDIDATES, n_samples - 1)
+    block = max(1, _BLOCK_ELEMENTS // max(n_samples, n_candidates * n_features))
     for start in range(0, n_samples, block):
         rows = slice(start, min(start + block, n_samples))
         approximate = X[rows] @ X.T
@@ -36,10 +39,11 @@ def nearest_neighbors(X, n_neighbors):
         approximate += squared_norms
         within = np.arange(rows.stop - rows.start)
         approximate[within, within + start] = np.inf
-        candidates = np.argpartition(approximate, n_neighbors - 1, axis=1)[:, :n_neighbors]
+        candidates = np.argpartition(approximate, n_candidates - 1, axis=1)[:, :n_candidates]
+        candidates.sort(axis=1)
         differences = X[candidates].astype(np.float64) - X[rows, None, :]
         exact = np.einsum("ijk,ijk->ij", differences, differences)
-        order = np.argsort(exact, axis=1, kind="stable")
+        order = np.argsort(exact, axis=1, kind="stable")[:, :n_neighbors]
         indices[rows] = np.take_along_axis(candidates, order, axis=1)
         squared_distances[rows] = np.take_along_axis(exact, order, axis=1)
     return indices, squared_distances

@@ -1,0 +1,59 @@
+"""What a solver returns, and what it tells while it runs."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jplay.numerics.objective import ObjectiveTerms
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a solve ended, in words that say what can be changed."""
+
+    converged: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One record for callbacks: where a running solve stands."""
+
+    stage: str
+    """``"pretraining"`` or ``"fine-tuning"``."""
+    iteration: int
+    max_iter: int
+    objective: float | None = None
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """Outcome of one layer problem."""
+
+    theta: Any
+    n_iter: int
+    residuals: Any
+    """Primal residuals (n_iter, 4): H, G, non-negativity, unit ball."""
+    status: Status
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """Outcome of a whole fit."""
+
+    thetas: list
+    """One projection per layer, (n_out, n_in)."""
+    coef: Any
+    """Label projection, (n_outputs, n_components); ``None`` for unsupervised fits."""
+    n_iter: int
+    status: Status
+    objective_terms: list[ObjectiveTerms] = field(default_factory=list)
+    """One entry per outer iteration."""
+    pretraining: list[LayerResult] = field(default_factory=list)
+    """One entry per layer."""
+    residuals: list = field(default_factory=list)
+    """One entry per outer iteration: a list over layers of residual arrays (n_iter, 4)."""
+
+    @property
+    def objective(self):
+        """Objective after each outer iteration."""
+        return [terms.total for terms in self.objective_terms]
