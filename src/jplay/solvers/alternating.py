@@ -7,6 +7,7 @@ from jplay.numerics.objective import objective_terms
 from jplay.solvers.layer import LayerProblem, PenaltySchedule, ThetaSystem, solve_layer
 from jplay.solvers.pretraining import pretrain
 from jplay.solvers.result import Progress, SolverResult, Status
+from jplay.solvers.samples import reduced_rows
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,6 @@ def solve_coef(Z, Y, alpha, gamma):
         return (xp.linalg.pinv(Z) @ Y).mT
     system = alpha * (Z.mT @ Z) + gamma * identity(Z.shape[1], Z)
     return solve_positive(system, alpha * (Z.mT @ Y)).mT
-
-
-def reduced_rows(X, Y):
-    """Fewer rows with the same second moments, where there are more rows than columns."""
-    xp = namespace(X)
-    n_in = X.shape[1]
-    if X.shape[0] <= n_in + Y.shape[1]:
-        return X, Y
-    root = xp.linalg.qr(xp.concat([X, Y], axis=1), mode="reduced")[1]
-    return root[:, :n_in], root[:, n_in:]
 
 
 def downstream_coefs(coef, thetas):
@@ -118,7 +109,7 @@ def solve_jplay(samples, layer_sizes, model, schedule, callback=None):
         callback=report_pretraining,
     )
     thetas = [result.theta for result in pretraining]
-    X, Y = statistics.compressed()
+    X, Y = statistics.X_root, statistics.Y_root
     # The first layer's input never changes, and neither does its linear system.
     first_system = ThetaSystem(X, statistics.laplacian_gram, sum(model.constraints.values()))
     history, residuals = [], []
@@ -143,7 +134,9 @@ def solve_jplay(samples, layer_sizes, model, schedule, callback=None):
                 reconstruction=model.reconstruction,
             )
         )
-        progress = Progress("fine-tuning", len(history), schedule.max_iter, history[-1].total)
+        progress = Progress(
+            "fine-tuning", len(history), schedule.max_iter, history[-1].total, thetas, coef
+        )
         stop_requested = callback is not None and callback(progress)
         status = _outer_status(history, layer_results, pretraining, schedule, stop_requested)
     return SolverResult(

@@ -6,6 +6,7 @@ from jplay._array_api import namespace, zeros_like_shape
 from jplay.numerics.eigen import leading_generalized_eigenvectors
 from jplay.solvers.layer import LayerProblem, solve_layer
 from jplay.solvers.result import Status
+from jplay.solvers.samples import reduced_rows
 
 
 def locality_preserving_projections(statistics, n_components=None):
@@ -72,7 +73,7 @@ def autorule(samples, statistics, theta, *, eta, constraints, reconstruction, op
     -------
     LayerResult
     """
-    X, _ = statistics.compressed()
+    X, _ = reduced_rows(statistics.X_root, statistics.Y_root[:, :0])
     problem = LayerProblem(
         X=X,
         laplacian_gram=statistics.laplacian_gram,

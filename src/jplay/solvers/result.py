@@ -23,6 +23,8 @@ class Progress:
     iteration: int
     max_iter: int
     objective: float | None = None
+    thetas: list | None = None
+    coef: Any = None
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jplay._array_api import is_numpy, like, namespace, zeros_like_shape
-from jplay.numerics.eigen import range_basis
 from jplay.numerics.graph import laplacian_gram
 from jplay.numerics.prox import project_nonnegative, project_unit_ball
 
+_ROOT_ROWS = 8192
 _BLOCK_BYTES = 300_000  # of one (block, n_out) array: the pass keeps about five in cache
 
 
@@ -27,8 +27,14 @@ class Statistics:
     Always float64, whatever the samples' dtype: they are small.
     """
 
-    gram: Any
-    """``[X, Y]^T [X, Y]``, (n_features + n_outputs, n_features + n_outputs)."""
+    X_root: Any
+    """Few rows ``R_X`` with ``R_X^T R_X = X^T X``, see ``Y_root``."""
+    Y_root: Any
+    """``R_Y`` with ``R_Y^T R_Y = Y^T Y`` and ``R_X^T R_Y = X^T Y``.
+
+    Every update but the two projections depends on the samples through these moments alone,
+    so it is carried out on the few rows of the roots, without squaring their condition.
+    """
     sample_sum: Any
     """``X^T 1``."""
     laplacian_gram: Any
@@ -44,28 +50,12 @@ class Statistics:
     def n_features(self):
         return self.sample_sum.shape[0]
 
-    def compressed(self):
-        """Few rows ``(X, Y)`` with the same second moments as all the samples.
-
-        Every update but the two projections depends on the samples through ``[X, Y]^T [X, Y]``
-        alone, so it may be carried out on these rows instead.
-        """
-        xp = namespace(self.gram)
-        values, vectors = range_basis(self.gram)
-        root = (vectors * xp.sqrt(values)).mT
-        return root[:, : self.n_features], root[:, self.n_features :]
-
     def projected(self, theta):
         """Statistics of ``X Theta^T``, without looking at the samples again."""
-        xp = namespace(theta)
-        d = self.n_features
-        XX, XY, YY = self.gram[:d, :d], self.gram[:d, d:], self.gram[d:, d:]
-        ZY = theta @ XY
-        gram = xp.concat(
-            [xp.concat([theta @ XX @ theta.mT, ZY], axis=1), xp.concat([ZY.mT, YY], axis=1)]
-        )
+        X_root, Y_root = reduced_rows(self.X_root @ theta.mT, self.Y_root)
         return Statistics(
-            gram=gram,
+            X_root=X_root,
+            Y_root=Y_root,
             sample_sum=theta @ self.sample_sum,
             laplacian_gram=theta @ self.laplacian_gram @ theta.mT,
             degree_gram=theta @ self.degree_gram @ theta.mT,
@@ -73,6 +63,17 @@ class Statistics:
             total_degree=self.total_degree,
             n_samples=self.n_samples,
         )
+
+
+def reduced_rows(X, Y):
+    """Rows with the same second moments as those of ``(X, Y)``, no more than columns."""
+    xp = namespace(X)
+    n_features = X.shape[1]
+    if X.shape[0] <= n_features + Y.shape[1]:
+        return X, Y
+    both = xp.concat([X, Y], axis=1)
+    root = np.linalg.qr(both, mode="r") if is_numpy(both) else xp.linalg.qr(both)[1]
+    return root[:, :n_features], root[:, n_features:]
 
 
 class PassResult(NamedTuple):
@@ -135,26 +136,31 @@ class ArraySamples:
             return [function(rows) for rows in self._chunks]
         return list(self.pool.map(function, self._chunks))
 
+    def _root(self, rows):
+        """Root of the moments of some rows, block after block in float64."""
+        X_root, Y_root = (np.zeros((0, array.shape[1])) for array in (self.X, self.Y))
+        for start in range(rows.start, rows.stop, _ROOT_ROWS):
+            block = slice(start, min(start + _ROOT_ROWS, rows.stop))
+            X_root, Y_root = reduced_rows(
+                np.concatenate([X_root, self.X[block]]), np.concatenate([Y_root, self.Y[block]])
+            )
+        return X_root, Y_root
+
     def statistics(self):
-        n_samples = self.X.shape[0]
-
-        def moments(rows):
-            both = np.concatenate([self.X[rows], self.Y[rows]], axis=1, dtype=np.float64)
-            return both.T @ both
-
-        # Blocks bound the memory of the float64 copies.
-        gram = sum(
-            moments(slice(start, start + 8192)) for start in range(0, n_samples, 8192)
+        roots = self._map(self._root)
+        X_root, Y_root = reduced_rows(*(np.concatenate(parts) for parts in zip(*roots, strict=True)))
+        gram, degree_gram, degree_sum, total_degree = laplacian_gram(
+            np.asarray(self.X, dtype=np.float64), self.affinity
         )
-        graph = laplacian_gram(np.asarray(self.X, dtype=np.float64), self.affinity)
         return Statistics(
-            gram=gram,
+            X_root=X_root,
+            Y_root=Y_root,
             sample_sum=self.X.sum(axis=0, dtype=np.float64),
-            laplacian_gram=graph[0],
-            degree_gram=graph[1],
-            degree_sum=graph[2],
-            total_degree=graph[3],
-            n_samples=n_samples,
+            laplacian_gram=gram,
+            degree_gram=degree_gram,
+            degree_sum=degree_sum,
+            total_degree=total_degree,
+            n_samples=self.X.shape[0],
         )
 
     def constraint_pass(self, n_out, *, nonnegative, unit_ball):

@@ -1,0 +1,96 @@
+"""What JPlay and AutoRULe share: an affine first layer, the row space, the chain of maps."""
+
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from jplay.estimators._validation import build_affinity
+from jplay.exceptions import CollapsedSolutionError
+from jplay.solvers.samples import ArraySamples
+from jplay.solvers.threads import sample_threads
+
+
+def needs_intercept(X, fit_intercept):
+    """Whether the first layer is affine.
+
+    A linear map cannot be non-negative on samples that lie on both sides of the origin, so
+    ``"auto"`` asks whether some sample has a non-positive inner product with the mean.
+    """
+    if fit_intercept != "auto":
+        return bool(fit_intercept)
+    return bool(np.min(X @ X.mean(axis=0)) <= 0)
+
+
+class FirstLayerInput:
+    """The samples as the solver sees them, and the way back to the user's features.
+
+    A constant feature as large as the largest sample norm makes the first layer affine. Where
+    features outnumber samples, coordinates in an orthonormal basis of the row space replace
+    them: every iterate lies in it.
+    """
+
+    def __init__(self, X, fit_intercept):
+        self.n_features = X.shape[1]
+        self.constant = None
+        if needs_intercept(X, fit_intercept):
+            self.constant = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X)))) or 1.0
+            X = np.concatenate([X, np.full((len(X), 1), self.constant, dtype=X.dtype)], axis=1)
+        self.basis = None
+        if X.shape[1] > X.shape[0]:
+            self.basis, coordinates = np.linalg.qr(X.T)
+            X = np.ascontiguousarray(coordinates.T)
+        self.X = X
+
+    def first_projection(self, theta):
+        """Projection and intercept for the user's features from the solver's first layer."""
+        if self.basis is not None:
+            theta = theta @ self.basis.T
+        if self.constant is None:
+            return theta, np.zeros(theta.shape[0])
+        return theta[:, : self.n_features], theta[:, self.n_features] * self.constant
+
+
+@contextmanager
+def prepared_samples(X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n_components):
+    """Graph, first-layer input and threads for a fit.
+
+    Yields ``(samples, first_input, affinity, bandwidth)``.
+    """
+    work = X.shape[0] * X.shape[1] * (n_components or X.shape[1])
+    with sample_threads(work) as pool:
+        graph, width = build_affinity(X, affinity, n_neighbors, bandwidth)
+        first_input = FirstLayerInput(X, fit_intercept)
+        yield ArraySamples(first_input.X, Y, graph, pool), first_input, graph, width
+
+
+def raise_if_collapsed(features_root, n_samples, fit_intercept):
+    """Refuse a solution whose training features are numerically zero.
+
+    Parameters
+    ----------
+    features_root : array
+        Rows with the second moments of the training features.
+    n_samples : int
+    fit_intercept : bool or "auto"
+    """
+    size = float(np.sqrt(np.sum(features_root * features_root) / n_samples))
+    if size < 1e-5:
+        remedy = (
+            "Set `fit_intercept=True`: centred samples cannot all be projected to non-negative "
+            "features by a linear map."
+            if fit_intercept is not True
+            else "Lower `beta` and `eta`, or scale the samples to a norm near one."
+        )
+        raise CollapsedSolutionError(
+            f"The constraints left only the zero projection (root mean square norm of the "
+            f"training features {size:.1g}). {remedy}"
+        )
+
+
+def warn_if_not_converged(status, name):
+    if not status.converged:
+        warnings.warn(
+            f"{name} did not converge: {status.message}.", ConvergenceWarning, stacklevel=3
+        )

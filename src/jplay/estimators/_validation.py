@@ -1,0 +1,157 @@
+"""Checks that the estimators share; every message names the parameter and the remedy."""
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+import scipy.sparse
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
+from sklearn.utils.validation import check_array
+
+from jplay.numerics.graph import heat_affinity
+
+
+def build_affinity(X, affinity, n_neighbors, bandwidth):
+    """Graph over the rows of ``X`` from the estimator's parameters.
+
+    Returns
+    -------
+    affinity : csr_array of shape (n_samples, n_samples)
+    bandwidth : float or None
+        Width of the heat kernel; ``None`` for a graph that was given.
+    """
+    n_samples = X.shape[0]
+    if isinstance(affinity, str):
+        if n_samples < 2:
+            raise ValueError(
+                f"A graph needs at least 2 samples, got n_samples={n_samples}. Fit on more samples."
+            )
+        return heat_affinity(X, check_n_neighbors(n_neighbors, n_samples), bandwidth)
+    if callable(affinity):
+        affinity = affinity(X)
+    return check_affinity(affinity, n_samples), None
+
+
+def check_n_neighbors(n_neighbors, n_samples):
+    """``n_neighbors``, or with a warning all other samples where there are fewer."""
+    if n_neighbors < n_samples:
+        return n_neighbors
+    warnings.warn(
+        f"`n_neighbors` should be less than {n_samples} (the number of samples), got "
+        f"{n_neighbors}. All {n_samples - 1} other samples are used; set a smaller `n_neighbors`.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return n_samples - 1
+
+
+def check_affinity(affinity, n_samples):
+    """A symmetric non-negative graph as ``csr_array``, or an error that says what is wrong."""
+    affinity = check_array(
+        affinity,
+        accept_sparse="csr",
+        dtype=np.float64,
+        input_name="affinity",
+        ensure_min_samples=1,
+        accept_large_sparse=False,
+    )
+    if affinity.shape != (n_samples, n_samples):
+        raise ValueError(
+            f"`affinity` should have shape ({n_samples}, {n_samples}), one row and column per "
+            f"sample, got {affinity.shape}. Build it from the samples that are passed to fit."
+        )
+    affinity = scipy.sparse.csr_array(affinity)
+    if affinity.nnz and affinity.data.min() < 0:
+        raise ValueError(
+            f"`affinity` should be non-negative, got a smallest weight of "
+            f"{affinity.data.min():g}. Pass similarities, not distances or kernels with sign."
+        )
+    asymmetry = abs(affinity - affinity.T)
+    if asymmetry.nnz and asymmetry.max() > 1e-10 * affinity.max():
+        raise ValueError(
+            f"`affinity` should be symmetric, got a largest difference of {asymmetry.max():g} "
+            "from its transpose. Use for example (W + W.T) / 2."
+        )
+    return affinity
+
+
+def encode_targets(y, dtype):
+    """Indicator matrix of class labels or of a multi-label target.
+
+    Returns
+    -------
+    Y : ndarray of shape (n_samples, n_outputs)
+        With at least two columns for class labels: one per class.
+    classes : ndarray of shape (n_outputs,)
+    multilabel : bool
+    """
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind == "multiclass-multioutput":
+        raise ValueError(
+            "`y` should hold one class per sample or be a 0/1 indicator matrix, got a matrix of "
+            "several class labels. Fit one estimator per column or binarise the labels."
+        )
+    if kind == "multilabel-indicator":
+        Y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
+        return Y.astype(dtype), np.arange(Y.shape[1]), True
+    classes = unique_labels(y)
+    if len(classes) < 2:
+        raise ValueError(
+            f"`y` should contain at least 2 classes, got 1 class ({classes[0]!r}). "
+            "Add samples of another class, or use AutoRULe for data without labels."
+        )
+    Y = LabelBinarizer().fit_transform(y).astype(dtype)
+    if len(classes) == 2:
+        Y = np.concatenate([1 - Y, Y], axis=1)
+    return Y, classes, False
+
+
+def resolve_layer_sizes(layer_sizes, n_layers, n_components, rank):
+    """Output size of every layer from the estimator's parameters.
+
+    Parameters
+    ----------
+    layer_sizes : None, "paper" or sequence of int
+    n_layers : int
+    n_components : int or None
+    rank : int
+        Dimension that the samples support.
+    """
+    if layer_sizes is not None and not isinstance(layer_sizes, str):
+        return _explicit_layer_sizes(layer_sizes, n_components, rank)
+    if n_components is None:
+        n_components = min(20, rank)
+    elif n_components > rank:
+        raise ValueError(
+            f"`n_components` should be at most {rank} (the dimension that the samples span "
+            f"around their mean), got {n_components}. Choose a smaller number, or None."
+        )
+    sizes = np.linspace(rank, n_components, n_layers + 1)[1:]
+    if layer_sizes == "paper":
+        # 220 -> 20 in three layers reads 150, 85, 20 there: multiples of five.
+        rounded = [max(int(size // 5 * 5), n_components) for size in sizes[:-1]]
+        return [*rounded, n_components]
+    return [int(size) for size in np.rint(sizes)]
+
+
+def _explicit_layer_sizes(layer_sizes, n_components, rank):
+    sizes = list(layer_sizes)
+    if not sizes or not all(
+        isinstance(size, Integral) and not isinstance(size, bool) and size > 0 for size in sizes
+    ):
+        raise ValueError(
+            f"`layer_sizes` should be a non-empty sequence of positive integers, got {sizes}."
+        )
+    if max(sizes) > rank:
+        raise ValueError(
+            f"`layer_sizes` should be at most {rank} (the dimension that the samples span "
+            f"around their mean), got {sizes}. Choose smaller layers."
+        )
+    if n_components is not None and n_components != sizes[-1]:
+        raise ValueError(
+            f"`n_components` should equal the last of `layer_sizes` ({sizes[-1]}), got "
+            f"{n_components}. Set only one of the two."
+        )
+    return [int(size) for size in sizes]
