@@ -10,7 +10,11 @@ __version__ = "0.1.0.dev0"
 _HOME_OF = {
     "AutoRULe": "jplay.estimators",
     "JPlay": "jplay.estimators",
+    "LFDA": "jplay.estimators",
     "LPP": "jplay.estimators",
+    "LSDR": "jplay.estimators",
+    "LSQMID": "jplay.estimators",
+    "NPE": "jplay.estimators",
 }
 
 __all__ = ["__version__", *sorted(_HOME_OF)]

@@ -1,0 +1,6 @@
+"""Estimators in the manner of scikit-learn."""
+
+from jplay.estimators._lfda import LFDA
+from jplay.estimators._npe import NPE
+
+__all__ = ["LFDA", "NPE"]

@@ -44,9 +44,7 @@ def manifold_penalty(theta, laplacian_gram):
     return xp.sum((theta @ laplacian_gram) * theta)
 
 
-def objective_terms(
-    X, Y, laplacian_gram, thetas, coef, *, alpha, beta, gamma, reconstruction=True
-):
+def objective_terms(X, Y, laplacian_gram, thetas, coef, *, alpha, beta, gamma, reconstruction=True):
     """All four weighted terms of Eq. 6 for a chain of projections.
 
     Parameters
