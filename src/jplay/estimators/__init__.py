@@ -1,6 +1,7 @@
-"""Estimators in the manner of scikit-learn."""
+"""Estimators with scikit-learn's interface."""
 
-from jplay.estimators._lfda import LFDA
-from jplay.estimators._npe import NPE
+from jplay.estimators._autorule import AutoRULe
+from jplay.estimators._jplay import JPlay
+from jplay.estimators._lpp import LPP
 
-__all__ = ["LFDA", "NPE"]
+__all__ = ["LPP", "AutoRULe", "JPlay"]

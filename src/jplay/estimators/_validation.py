@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, column_or_1d
 
 from jplay.numerics.graph import heat_affinity
 
@@ -86,6 +86,8 @@ def encode_targets(y, dtype):
     classes : ndarray of shape (n_outputs,)
     multilabel : bool
     """
+    if not scipy.sparse.issparse(y) and y.ndim == 2 and y.shape[1] == 1:
+        y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind == "multiclass-multioutput":

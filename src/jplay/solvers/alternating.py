@@ -75,7 +75,7 @@ def collapse(thetas):
     return product
 
 
-def solve_jplay(samples, layer_sizes, model, schedule, callback=None):
+def solve_jplay(samples, layer_sizes, model, schedule, *, statistics=None, callback=None):
     """Fit the model by the published schedule.
 
     Parameters
@@ -85,6 +85,8 @@ def solve_jplay(samples, layer_sizes, model, schedule, callback=None):
         Output dimension of each layer.
     model : ModelSettings
     schedule : PaperSchedule
+    statistics : Statistics, default=None
+        Of the same samples, where the caller has them already.
     callback : callable, default=None
         Called with a :class:`Progress` after each outer iteration; a true value stops.
 
@@ -92,7 +94,8 @@ def solve_jplay(samples, layer_sizes, model, schedule, callback=None):
     -------
     SolverResult
     """
-    statistics = samples.statistics()
+    if statistics is None:
+        statistics = samples.statistics()
 
     def report_pretraining(done, total):
         if callback is not None:
