@@ -1,6 +1,7 @@
 """J-Play: joint and progressive subspace learning (Hong et al. 2018)."""
 
 import logging
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,6 +15,7 @@ from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_i
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._lpp import GRAPH_CONSTRAINTS
 from jplay.estimators._validation import encode_targets, resolve_layer_sizes
+from jplay.numerics.discriminant import nearest_mean_rule
 from jplay.solvers.alternating import ModelSettings, PaperSchedule, collapse, solve_jplay
 from jplay.solvers.pretraining import locality_preserving_projections
 
@@ -82,8 +84,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         sample norm, whenever some sample has a non-positive inner product with the mean.
     decision : {"centroid", "projection"}, default="centroid"
         How ``predict`` decides between classes: by the nearest class mean in the last subspace,
-        or by the largest output of the label projection. Multi-label targets always use the
-        label projection, above one half.
+        under the pooled within-class covariance, or by the largest output of the label
+        projection, which may mask classes that lie between others. Multi-label targets always
+        use the label projection, above one half.
     verbose : int, default=0
         With 1 a progress line per outer iteration on the logger ``"jplay"``.
     random_state : int, RandomState instance or None, default=None
@@ -231,18 +234,19 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             self.layer_sizes_ = resolve_layer_sizes(
                 self.layer_sizes, self.n_layers, self.n_components, rank
             )
+            fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input)
             result = solve_jplay(
                 samples,
                 self.layer_sizes_,
                 self._model(),
                 self._schedule(),
                 statistics=statistics,
-                callback=self._progress_callback(X, Y, y, first_input),
+                callback=self._progress_callback(X, y, fitted_map),
             )
         raise_if_collapsed(
             statistics.X_root @ collapse(result.thetas).T, X.shape[0], self.fit_intercept
         )
-        for name, value in self._fitted_map(X, Y, first_input, result.thetas, result.coef).items():
+        for name, value in fitted_map(result.thetas, result.coef).items():
             setattr(self, name, value)
         self.result_ = result
         self.objective_history_ = np.asarray(result.objective)
@@ -269,29 +273,30 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             inner_tol=self.inner_tol,
         )
 
-    def _fitted_map(self, X, Y, first_input, thetas, coef):
+    def _fitted_map(self, dtype, statistics, first_input, thetas, coef):
         """Fitted attributes that transform and predict need, from a solver's state."""
         first, first_intercept = first_input.first_projection(thetas[0])
         intercept = collapse([first_intercept[:, None], *thetas[1:]])[:, 0]
         components = collapse([first, *thetas[1:]])
         fitted = {
-            "first_intercept_": first_intercept.astype(X.dtype),
-            "components_": components.astype(X.dtype),
-            "intercept_": intercept.astype(X.dtype),
-            "coef_": coef.astype(X.dtype),
+            "first_intercept_": first_intercept.astype(dtype),
+            "components_": components.astype(dtype),
+            "intercept_": intercept.astype(dtype),
+            "coef_": coef.astype(dtype),
             "classes_": self.classes_,
             "_multilabel": self._multilabel,
             "n_features_in_": self.n_features_in_,
             "layer_sizes_": self.layer_sizes_,
-            "projections_": [theta.astype(X.dtype) for theta in (first, *thetas[1:])],
+            "projections_": [theta.astype(dtype) for theta in (first, *thetas[1:])],
         }
         if not self._multilabel:
-            class_sums = Y.T @ X
-            class_means = class_sums / Y.sum(axis=0)[:, None]
-            fitted["class_means_"] = (class_means @ components.T + intercept).astype(X.dtype)
+            rule = nearest_mean_rule(statistics.X_root @ collapse(thetas).T, statistics.Y_root)
+            fitted["class_means_"] = rule.means.astype(dtype)
+            fitted["_centroid_coef"] = rule.coef.astype(dtype)
+            fitted["_centroid_intercept"] = rule.intercept.astype(dtype)
         return fitted
 
-    def _progress_callback(self, X, Y, y, first_input):
+    def _progress_callback(self, X, y, fitted_map):
         """Translate the solver's progress into scikit-learn's callbacks and log lines."""
         n_layers = len(self.layer_sizes_)
         context = self._init_callback_context(max_subtasks=n_layers + self.max_iter)
@@ -299,16 +304,14 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         def report(progress):
             if self.verbose and progress.objective is not None:
-                logger.info(
-                    "iteration %d: objective %.8g", progress.iteration, progress.objective
-                )
+                logger.info("iteration %d: objective %.8g", progress.iteration, progress.objective)
             subcontext = context.subcontext(task_name=progress.stage)
             subcontext.call_on_fit_task_begin(estimator=self, X=X, y=y)
             state = None
             if progress.coef is not None:
 
                 def state():
-                    return self._fitted_map(X, Y, first_input, progress.thetas, progress.coef)
+                    return fitted_map(progress.thetas, progress.coef)
 
             return subcontext.call_on_fit_task_end(
                 estimator=self, X=X, y=y, reconstruction_attributes=state
@@ -371,8 +374,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if self.decision == "projection" or self._multilabel:
             scores = Z @ self.coef_.T
         else:
-            scores = Z @ self.class_means_.T
-            scores -= 0.5 * np.einsum("ij,ij->i", self.class_means_, self.class_means_)
+            scores = Z @ self._centroid_coef.T + self._centroid_intercept
         if self._multilabel or scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0]

@@ -148,7 +148,9 @@ class ArraySamples:
 
     def statistics(self):
         roots = self._map(self._root)
-        X_root, Y_root = reduced_rows(*(np.concatenate(parts) for parts in zip(*roots, strict=True)))
+        X_root, Y_root = reduced_rows(
+            *(np.concatenate(parts) for parts in zip(*roots, strict=True))
+        )
         gram, degree_gram, degree_sum, total_degree = laplacian_gram(
             np.asarray(self.X, dtype=np.float64), self.affinity
         )
