@@ -1,0 +1,138 @@
+"""Read arrays from the file formats in which people keep these data sets."""
+
+from pathlib import Path
+
+import numpy as np
+
+from jplay._optional import import_optional
+from jplay.exceptions import CorruptFileError, MissingDependencyError
+
+MATLAB, TIFF, NUMPY = (".mat",), (".tif", ".tiff"), (".npy", ".npz")
+
+
+def read_arrays(path):
+    """Return the numeric arrays of a file by name; a format without names uses the file's stem.
+
+    Knows MATLAB files up to version 7 and of version 7.3 (HDF5), TIFF, ``.npy`` and ``.npz``.
+    """
+    path = Path(path)
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise CorruptFileError(
+            f"'{path}' has a format that is not known here. Expected one of "
+            f"{', '.join(sorted(_READERS))}."
+        )
+    try:
+        return reader(path)
+    except (MissingDependencyError, MemoryError):
+        raise
+    except Exception as error:  # the libraries raise whatever a damaged byte leads them to
+        raise CorruptFileError(
+            f"'{path}' ({path.stat().st_size} bytes) cannot be read as {path.suffix} ({error}). It "
+            "is truncated or of another format: delete it and obtain it again."
+        ) from error
+
+
+def pick_array(path, arrays, names, shape):
+    """Return the array of this shape, by one of ``names`` or as the only one that fits.
+
+    ``shape`` has an int for an exact size and None for any size.
+    """
+    fitting = {name: value for name, value in arrays.items() if _fits(value.shape, shape)}
+    for name in names:
+        if name in fitting:
+            return fitting[name]
+    if len(fitting) == 1:
+        return next(iter(fitting.values()))
+    wanted = " x ".join("any" if n is None else str(n) for n in shape)
+    found = ", ".join(f"{name} {value.shape}" for name, value in arrays.items()) or "no array"
+    raise CorruptFileError(
+        f"'{path}' should hold an array of shape {wanted} named {' or '.join(names)}, found "
+        f"{found}. It is another file, or a truncated one: replace it."
+    )
+
+
+def check_labels(path, labels, n_classes, counts=None):
+    """Return labels as int64 after checking that they are whole numbers from 0 to ``n_classes``.
+
+    ``counts`` is the expected number of labelled entries, where it is known.
+    """
+    whole = np.asarray(labels).astype(np.int64)
+    if (whole != labels).any() or whole.min() < 0 or whole.max() != n_classes:
+        raise CorruptFileError(
+            f"'{path}' should hold class numbers up to {n_classes}, found values from "
+            f"{np.min(labels)} to {np.max(labels)}. It is another file: replace it."
+        )
+    if counts is not None and np.count_nonzero(whole) != counts:
+        raise CorruptFileError(
+            f"'{path}' should label {counts} samples, found {np.count_nonzero(whole)}. It is "
+            "another version of the file or a damaged one: replace it."
+        )
+    return whole
+
+
+def _fits(actual, wanted):
+    return len(actual) == len(wanted) and all(
+        size is None or size == have for have, size in zip(actual, wanted, strict=True)
+    )
+
+
+def _read_mat(path):
+    if _is_mat73(path):
+        return _read_mat73(path)
+    from scipy.io import loadmat
+
+    return _numeric(loadmat(path))
+
+
+def _is_mat73(path):
+    with path.open("rb") as file:
+        return file.read(128).startswith((b"MATLAB 7.3", b"\x89HDF\r\n"))
+
+
+def _read_mat73(path):
+    h5py = import_optional("h5py", feature="Reading MATLAB 7.3 files", extra="data")
+    with h5py.File(path, "r") as file:
+        # MATLAB stores columns first, so HDF5 shows every axis in reverse.
+        return _numeric(
+            {name: np.asarray(item).T for name, item in file.items() if _is_array(item)}
+        )
+
+
+def _is_array(item):
+    return hasattr(item, "shape") and hasattr(item, "dtype")
+
+
+def _read_tiff(path):
+    tifffile = import_optional("tifffile", feature="Reading TIFF files", extra="data")
+    with tifffile.TiffFile(path) as file:
+        series = file.series[0]
+        image = series.asarray()
+        bands_first = series.axes[:1] in ("S", "I", "Q", "C", "B") and image.ndim == 3
+    return {path.stem: np.moveaxis(image, 0, -1) if bands_first else image}
+
+
+def _read_npy(path):
+    return {path.stem: np.load(path, allow_pickle=False)}
+
+
+def _read_npz(path):
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _numeric(arrays):
+    return {
+        name: value
+        for name, value in arrays.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "buif"
+    }
+
+
+_READERS = {
+    ".mat": _read_mat,
+    ".tif": _read_tiff,
+    ".tiff": _read_tiff,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+}
