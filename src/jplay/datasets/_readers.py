@@ -1,13 +1,12 @@
 """Read arrays from the file formats in which people keep these data sets."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 
 from jplay._optional import import_optional
 from jplay.exceptions import CorruptFileError, MissingDependencyError
-
-MATLAB, TIFF, NUMPY = (".mat",), (".tif", ".tiff"), (".npy", ".npz")
 
 
 def read_arrays(path):
@@ -30,6 +29,21 @@ def read_arrays(path):
         raise CorruptFileError(
             f"'{path}' ({path.stat().st_size} bytes) cannot be read as {path.suffix} ({error}). It "
             "is truncated or of another format: delete it and obtain it again."
+        ) from error
+
+
+def read_arff(path):
+    """Return the numeric table of a dense or sparse ARFF file, and whether its labels come first.
+
+    The Mulan repository puts label columns last; MEKA announces leading ones by ``-C <number>`` in
+    the name of the relation.
+    """
+    try:
+        return _parse_arff(Path(path).read_text(encoding="utf-8", errors="replace"))
+    except (ValueError, IndexError) as error:
+        raise CorruptFileError(
+            f"'{path}' cannot be read as a numeric ARFF file ({error}). It is truncated or of "
+            "another format: delete it and obtain it again."
         ) from error
 
 
@@ -105,11 +119,7 @@ def _is_array(item):
 
 def _read_tiff(path):
     tifffile = import_optional("tifffile", feature="Reading TIFF files", extra="data")
-    with tifffile.TiffFile(path) as file:
-        series = file.series[0]
-        image = series.asarray()
-        bands_first = series.axes[:1] in ("S", "I", "Q", "C", "B") and image.ndim == 3
-    return {path.stem: np.moveaxis(image, 0, -1) if bands_first else image}
+    return {path.stem: tifffile.imread(path)}
 
 
 def _read_npy(path):
@@ -119,6 +129,36 @@ def _read_npy(path):
 def _read_npz(path):
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
+
+
+def _parse_arff(text):
+    header, found, body = text.partition(_find_data_line(text))
+    if not found:
+        raise ValueError("no @data section")
+    declarations = [line.strip().lower() for line in header.splitlines()]
+    n_columns = sum(line.startswith("@attribute") for line in declarations)
+    relation = next((line for line in declarations if line.startswith("@relation")), "")
+    rows = [line.strip() for line in body.splitlines() if line.strip() and line.strip()[0] != "%"]
+    table = np.zeros((len(rows), n_columns))
+    for values, row in zip(table, rows, strict=True):
+        if row[0] == "{":
+            for entry in filter(None, row.strip("{}").split(",")):
+                column, value = entry.split()
+                values[int(column)] = float(value)
+        else:
+            values[:] = _exactly([float(value) for value in row.split(",")], n_columns)
+    return table, re.search(r"-c\s+\d", relation) is not None
+
+
+def _find_data_line(text):
+    match = re.search(r"^\s*@data\s*$", text, flags=re.IGNORECASE | re.MULTILINE)
+    return match.group() if match else "@data"
+
+
+def _exactly(values, length):
+    if len(values) != length:
+        raise ValueError(f"a row has {len(values)} of {length} values")
+    return values
 
 
 def _numeric(arrays):

@@ -13,6 +13,8 @@ from jplay.exceptions import CorruptFileError
 _IMAGE_FORMATS = (".mat", ".npy", ".tif", ".tiff")
 _MASK_FORMATS = (".tif", ".tiff", ".mat", ".npy")
 
+_SPATIAL_BUFFER = 2
+
 _PINES_SHAPE = (145, 145)
 _PINES_CLASSES = (
     "Alfalfa",
@@ -61,8 +63,10 @@ _HOUSTON_CUBES = (
     "2013_IEEE_GRSS_DF_Contest_CASI_349_1905_144",
     "Houston",
     "houston",
-    "HSI",
+    "Houston13",
 )
+_HOUSTON_TRAIN_MAPS = ("TRLabel", "2013_IEEE_GRSS_DF_Contest_Samples_TR")
+_HOUSTON_TEST_MAPS = ("TSLabel", "2013_IEEE_GRSS_DF_Contest_Samples_VA")
 
 
 def fetch_indian_pines(
@@ -148,6 +152,7 @@ def fetch_indian_pines(
         wavelengths=every_band if n_bands == 220 else np.delete(every_band, _water_index()),
         notes="Wavelengths are nominal (equal steps from 400 to 2500 nm).",
         filenames=filenames,
+        block_size=8,
         standard_ground_truth=standard,
     )
     return (scene.data, scene.target) if return_X_y else scene
@@ -274,9 +279,9 @@ def _water_index():
 
 def _read_houston_maps(data_home):
     maps, paths = [], []
-    for stem, counts in (("TRLabel", 2832), ("TSLabel", 12197)):
-        path = require_file(HOUSTON2013, [stem], _IMAGE_FORMATS, data_home)
-        maps.append(_read_map(path, [stem], _HOUSTON_SHAPE, 15, counts=counts))
+    for stems, counts in ((_HOUSTON_TRAIN_MAPS, 2832), (_HOUSTON_TEST_MAPS, 12197)):
+        path = require_file(HOUSTON2013, stems, _IMAGE_FORMATS, data_home)
+        maps.append(_read_map(path, stems, _HOUSTON_SHAPE, 15, counts=counts))
         paths.append(str(path))
     _check_disjoint(*paths, *maps)
     return maps[0], maps[1], paths
@@ -329,45 +334,17 @@ def _check_disjoint(train_path, test_path, train_map, test_map):
         )
 
 
-def _scene(
-    info,
-    *,
-    cube,
-    ground_truth,
-    maps,
-    split,
-    random_state,
-    target_names,
-    wavelengths,
-    notes,
-    filenames,
-    spectra=None,
-    **extra,
-):
-    """Assemble the Bunch of a scene from its maps and its cube or its labelled spectra."""
-    pixel_indices = np.flatnonzero(ground_truth)
-    target = ground_truth.ravel()[pixel_indices]
-    data = cube.reshape(-1, cube.shape[2])[pixel_indices] if spectra is None else spectra
-    train, test = split_scene(ground_truth, maps, split, random_state)
+def _scene(info, *, notes, filenames, **content):
+    """Assemble the Bunch of a real scene."""
+    fields = scene_fields(**content)
+    height, width = fields["ground_truth"].shape
+    n_pixels, n_bands = fields["data"].shape
     return Bunch(
-        cube=cube,
-        ground_truth=ground_truth,
-        data=data,
-        target=target,
-        pixel_indices=pixel_indices,
-        target_names=np.array(target_names),
-        wavelengths=wavelengths,
-        split=split,
-        train_indices=train,
-        test_indices=test,
-        train_map=label_map(ground_truth, pixel_indices, train),
-        test_map=label_map(ground_truth, pixel_indices, test),
-        **extra,
+        **fields,
         DESCR=(
-            f"{info.title}\n\n{data.shape[0]} labelled pixels of a scene of "
-            f"{ground_truth.shape[0]} x {ground_truth.shape[1]} pixels, {data.shape[1]} bands, "
-            f"{len(target_names)} classes. Split: {split}. {notes}\n\nSource: "
-            f"{info.source}.\nLicence: {info.licence}."
+            f"{info.title}\n\n{n_pixels} labelled pixels of a scene of {height} x {width} pixels, "
+            f"{n_bands} bands, {len(fields['target_names'])} classes. Split: {fields['split']}. "
+            f"{notes}\n\nSource: {info.source}.\nLicence: {info.licence}."
         ),
         source=info.source,
         licence=info.licence,
@@ -375,25 +352,66 @@ def _scene(
     )
 
 
-def split_scene(ground_truth, maps, split, random_state):
+def scene_fields(
+    *,
+    cube,
+    ground_truth,
+    split,
+    random_state,
+    target_names,
+    wavelengths,
+    maps=None,
+    spectra=None,
+    block_size=16,
+    **extra,
+):
+    """Derive what every scene has from its maps and its cube or the spectra of labelled pixels."""
+    pixel_indices = np.flatnonzero(ground_truth)
+    data = cube.reshape(-1, cube.shape[2])[pixel_indices] if spectra is None else spectra
+    train, test = _split(ground_truth, maps, split, random_state, block_size)
+    return {
+        "cube": cube,
+        "ground_truth": ground_truth,
+        "data": data,
+        "target": ground_truth.ravel()[pixel_indices],
+        "pixel_indices": pixel_indices,
+        "target_names": np.array(target_names),
+        "wavelengths": wavelengths,
+        "split": split,
+        "train_indices": train,
+        "test_indices": test,
+        "train_map": _label_map(ground_truth, pixel_indices, train),
+        "test_map": _label_map(ground_truth, pixel_indices, test),
+        **extra,
+    }
+
+
+def _split(ground_truth, maps, split, random_state, block_size):
     """Return training and test rows among the labelled pixels for a named split."""
     labelled = ground_truth > 0
     if split is None:
         return None, None
-    if split == "fixed":
+    if split == "fixed" and maps is not None:
         return tuple(np.flatnonzero(part[labelled]) for part in maps)
     if split == "random":
+        # 90 and not 100, so that class sizes are those of the fixed masks of Indian Pines.
         return split_per_class(ground_truth[labelled], small_below=90, random_state=random_state)
     if split == "spatial":
-        halves = SpatialBlockSplit(ground_truth, 2, block_size=8, random_state=random_state)
+        halves = SpatialBlockSplit(
+            ground_truth,
+            2,
+            block_size=block_size,
+            buffer=_SPATIAL_BUFFER,
+            random_state=random_state,
+        )
         return next(halves.split())
     raise ValueError(
-        f"`split` should be 'auto', 'fixed', 'random', 'spatial' or None, got {split!r}. Choose "
-        "one of them."
+        "`split` should be one of the names in the documentation ('random', 'spatial', ...) or "
+        f"None, got {split!r}. Choose one of them."
     )
 
 
-def label_map(ground_truth, pixel_indices, rows):
+def _label_map(ground_truth, pixel_indices, rows):
     """Return the label map of some of the labelled pixels, 0 elsewhere."""
     if rows is None:
         return None

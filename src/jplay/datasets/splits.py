@@ -38,9 +38,9 @@ def split_per_class(y, n_train=50, *, small=15, small_below=100, random_state=No
     ([0, 50, 15], [0, 250, 25])
     """
     y = _check_labels(y)
-    _check_count("n_train", n_train)
+    check_count("n_train", n_train)
     if small is not None:
-        _check_count("small", small)
+        check_count("small", small)
     rng = check_random_state(random_state)
     is_train = np.zeros(y.size, dtype=bool)
     for label in np.unique(y):
@@ -92,7 +92,7 @@ class RepeatedPerClassSplit:
 
     def split(self, X, y, groups=None):
         """Yield ``(train_indices, test_indices)`` of each draw."""
-        _check_count("n_repeats", self.n_repeats)
+        check_count("n_repeats", self.n_repeats)
         rng = check_random_state(self.random_state)
         for _ in range(self.n_repeats):
             yield split_per_class(
@@ -183,8 +183,13 @@ class SpatialBlockSplit:
         fold_map = self.fold_map()
         for fold in range(self.n_splits):
             is_test = labelled & (fold_map == fold)
-            near_test = _dilate(is_test, self.buffer)
-            yield np.flatnonzero(~near_test[labelled]), np.flatnonzero(is_test[labelled])
+            is_train = labelled & ~_dilate(is_test, self.buffer)
+            if not is_train.any():
+                raise ValueError(
+                    f"`buffer` should leave training pixels in every fold, got {self.buffer} with "
+                    f"none in fold {fold}. Choose a smaller buffer or a larger `block_size`."
+                )
+            yield np.flatnonzero(is_train[labelled]), np.flatnonzero(is_test[labelled])
 
     def get_n_splits(self, X=None, y=None, groups=None):
         """Return the number of folds."""
@@ -193,9 +198,9 @@ class SpatialBlockSplit:
     def fold_map(self):
         """Return the fold, 0 to ``n_splits - 1``, of each pixel: shape (height, width)."""
         ground_truth = _check_map(self.ground_truth)
-        _check_count("n_splits", self.n_splits, minimum=2)
-        _check_count("block_size", self.block_size)
-        _check_count("buffer", self.buffer, minimum=0)
+        check_count("n_splits", self.n_splits, minimum=2)
+        check_count("block_size", self.block_size)
+        check_count("buffer", self.buffer, minimum=0)
         height, width = ground_truth.shape
         n_block_columns = -(-width // self.block_size)
         block_of_row = np.arange(height) // self.block_size
@@ -276,7 +281,8 @@ def _check_map(ground_truth):
     return ground_truth
 
 
-def _check_count(name, value, minimum=1):
+def check_count(name, value, minimum=1):
+    """Refuse what is not an integer of at least ``minimum``."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(
             f"`{name}` should be an integer of at least {minimum}, got {value!r}. Choose a larger "

@@ -102,8 +102,8 @@ def cohen_kappa(confusion):
 
     :math:`p_o` is the overall accuracy and
     :math:`p_e = \sum_k (\sum_j C_{kj}) (\sum_i C_{ik}) / n^2` the agreement of two independent
-    raters with the same marginals. Where truth and prediction are one and the same single class, chance
-    explains everything (0 / 0) and the result is NaN.
+    raters with the same marginals. Where truth and prediction are one and the same single class,
+    chance explains everything (0 / 0) and the result is NaN.
 
     Examples
     --------
