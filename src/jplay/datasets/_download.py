@@ -11,7 +11,7 @@ _RETRIES = 2
 
 
 def download(url, path, sha256):
-    """Download ``url`` to ``path`` through pooch and return the path.
+    """Download ``url`` to ``path`` through pooch; return the path, or None if it is not there.
 
     The file appears under its name only when its SHA-256 is the pinned one. What a broken
     connection left behind stays in ``<name>.part`` and the next attempt asks the server for the
@@ -29,6 +29,8 @@ def download(url, path, sha256):
     )
     try:
         fetcher.fetch(path.name, downloader=_ResumingDownloader(path))
+    except _NoSuchFile:
+        return None
     except requests.exceptions.RequestException as error:
         raise DatasetNotFoundError(
             f"'{path.name}' could not be downloaded from {url} ({error}). Try again later, which "
@@ -41,6 +43,10 @@ def download(url, path, sha256):
             f"source and save it as {path}."
         ) from error
     return path
+
+
+class _NoSuchFile(Exception):
+    """The server answered that it does not have the file: asking again would not help."""
 
 
 class _ResumingDownloader:
@@ -58,6 +64,8 @@ class _ResumingDownloader:
             if response.status_code == requests.codes.requested_range_not_satisfiable:
                 self.part.unlink()
                 raise requests.exceptions.RequestException("the partial file was unusable")
+            if response.status_code == requests.codes.not_found:
+                raise _NoSuchFile(url)
             response.raise_for_status()
             resumed = response.status_code == requests.codes.partial_content
             self._receive(response, mode="ab" if resumed else "wb")

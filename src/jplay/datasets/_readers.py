@@ -127,7 +127,8 @@ def _read_npy(path):
 
 
 def _read_npz(path):
-    with np.load(path, allow_pickle=False) as archive:
+    # The file is opened here because np.load leaves it open when the archive is damaged.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 

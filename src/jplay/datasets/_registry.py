@@ -1,6 +1,6 @@
 """What each data set is, where it comes from, and which of its files are known."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class DatasetInfo:
     source: str
     licence: str
     request: str
-    files: tuple[KnownFile, ...] = field(default=())
+    files: tuple[KnownFile, ...] = ()
 
     def known_file(self, stem):
         """Return the pinned file with this stem, or None."""
@@ -42,9 +42,9 @@ INDIAN_PINES = DatasetInfo(
     ),
     licence="Creative Commons Attribution 3.0 Unported (CC BY 3.0)",
     request=(
-        "The cube needs no download: pip install 'jplay[data]' brings it inside the package "
-        "'tensorly'. The fixed training and test masks are distributed with the authors' code of "
-        "the J-Play paper (https://github.com/danfenghong)"
+        "The cube needs no file: pip install 'jplay[data]' brings it inside the package "
+        "'tensorly'. Otherwise take Indian_pines_corrected.mat and Indian_pines_gt.mat from "
+        "https://www.ehu.eus/ccwintco/index.php/Hyperspectral_Remote_Sensing_Scenes"
     ),
     files=(
         KnownFile(
@@ -55,6 +55,24 @@ INDIAN_PINES = DatasetInfo(
             "IndianTE123_temp123.tif",
             "f7a8e34026ce97a4a21918441f7b03dba0718f63ff2619d1a35dcaa33da24ad3",
         ),
+    ),
+)
+
+INDIAN_PINES_MASKS = replace(
+    INDIAN_PINES,
+    title="Fixed training and test masks of Indian Pines",
+    licence="Not stated by their authors",
+    request=(
+        "Ask the authors of the J-Play paper for the masks of their demonstration "
+        "(https://github.com/danfenghong/ECCV2018_J-Play), or choose split='random'"
+    ),
+)
+
+INDIAN_PINES_UNCORRECTED = replace(
+    INDIAN_PINES,
+    request=(
+        "Take the uncorrected image of 220 bands from the Purdue University Research Repository "
+        "(https://doi.org/10.4231/R7RX991C)"
     ),
 )
 

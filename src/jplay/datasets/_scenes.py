@@ -6,7 +6,12 @@ from sklearn.utils import Bunch
 from jplay._optional import import_optional
 from jplay.datasets._folder import find_file, not_found, require_file
 from jplay.datasets._readers import check_labels, pick_array, read_arrays
-from jplay.datasets._registry import HOUSTON2013, INDIAN_PINES
+from jplay.datasets._registry import (
+    HOUSTON2013,
+    INDIAN_PINES,
+    INDIAN_PINES_MASKS,
+    INDIAN_PINES_UNCORRECTED,
+)
 from jplay.datasets.splits import SpatialBlockSplit, split_per_class
 from jplay.exceptions import CorruptFileError
 
@@ -37,7 +42,7 @@ _PINES_CLASSES = (
 # The masks number the classes in an order of their own: entry k is the standard class of theirs.
 _PINES_MASK_CLASSES = np.array([0, 2, 3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 1, 7, 9])
 # Bands of the 220 that are removed for water absorption, counted from 1.
-_PINES_WATER_BANDS = (*range(104, 109), *range(150, 164), 220)
+_WATER_INDEX = np.array([*range(104, 109), *range(150, 164), 220]) - 1
 
 _HOUSTON_SHAPE = (349, 1905)
 _HOUSTON_N_BANDS = 144
@@ -94,9 +99,10 @@ def fetch_indian_pines(
     split : {"auto", "fixed", "random", "spatial"} or None, default="auto"
         "fixed" are the 695 training and 9671 test pixels of the masks ``IndianTR123_temp123.tif``
         and ``IndianTE123_temp123.tif`` in the data folder. "random" draws 50 pixels per class, 15
-        of a class with fewer than 90. "spatial" keeps blocks of pixels together, half of them for
-        training. "auto" is "fixed" where the masks are present, else "random"; the field ``split``
-        says which it was. None makes no split.
+        of a class with fewer than 90. "spatial" keeps blocks of 8 x 8 pixels together, half of
+        them for training, with a belt of 2 pixels between; a class found in one place only may
+        then be on one side only. "auto" is "fixed" where the masks are present, else "random"; the
+        field ``split`` says which it was. None makes no split.
     random_state : int, RandomState instance or None, default=0
         For "random" and "spatial".
     dtype : dtype, default=float64
@@ -149,7 +155,7 @@ def fetch_indian_pines(
         split=split,
         random_state=random_state,
         target_names=_PINES_CLASSES,
-        wavelengths=every_band if n_bands == 220 else np.delete(every_band, _water_index()),
+        wavelengths=every_band if n_bands == 220 else np.delete(every_band, _WATER_INDEX),
         notes="Wavelengths are nominal (equal steps from 400 to 2500 nm).",
         filenames=filenames,
         block_size=8,
@@ -175,7 +181,8 @@ def fetch_houston2013(
         144), rows in row-major order of the maps.
     split : {"auto", "fixed", "random", "spatial"} or None, default="auto"
         "fixed" are the contest's 2832 training and 12197 test pixels. "random" draws 50 pixels per
-        class. "spatial" keeps blocks of pixels together, half of them for training. "auto" is
+        class. "spatial" keeps blocks of 16 x 16 pixels together, half of them for training,
+        with a belt of 2 pixels between. "auto" is
         "fixed" where spectra of both sets are present, else "spatial".
     random_state : int, RandomState instance or None, default=0
         For "random" and "spatial".
@@ -226,26 +233,29 @@ def fetch_houston2013(
 
 def _read_pines(data_home, n_bands):
     """Return the cube, the standard ground truth and the files they came from."""
-    corrected = find_file(INDIAN_PINES, ["Indian_pines_corrected"], _IMAGE_FORMATS, data_home)
-    full_stems = ["Indian_pines", "19920612_AVIRIS_IndianPine_Site3"]
+    cube, cube_path = _read_pines_cube(data_home, n_bands)
     truth_path = find_file(INDIAN_PINES, ["Indian_pines_gt"], _IMAGE_FORMATS, data_home)
-    filenames = []
-    if n_bands == 220:
-        path = require_file(INDIAN_PINES, full_stems, _IMAGE_FORMATS, data_home)
-        cube = _read_cube(path, ["indian_pines"], (*_PINES_SHAPE, 220))
-        filenames.append(str(path))
-    elif corrected is not None:
-        cube = _read_cube(corrected, ["indian_pines_corrected"], (*_PINES_SHAPE, 200))
-        filenames.append(str(corrected))
-    else:
-        cube = None
     if cube is None or truth_path is None:
         packaged_cube, truth = _packaged_pines()
         cube = packaged_cube if cube is None else cube
     if truth_path is not None:
         truth = _read_map(truth_path, ["indian_pines_gt"], _PINES_SHAPE, 16, counts=10249)
-        filenames.append(str(truth_path))
-    return cube, truth, filenames
+    return cube, truth, [str(path) for path in (cube_path, truth_path) if path is not None]
+
+
+def _read_pines_cube(data_home, n_bands):
+    """Return the cube and its file, or ``(None, None)`` where the packaged one will do."""
+    if n_bands == 200:
+        path = find_file(INDIAN_PINES, ["Indian_pines_corrected"], _IMAGE_FORMATS, data_home)
+        if path is not None:
+            return _read_cube(path, ["indian_pines_corrected"], (*_PINES_SHAPE, 200)), path
+    look = require_file if n_bands == 220 else find_file
+    stems = ["Indian_pines", "19920612_AVIRIS_IndianPine_Site3"]
+    path = look(INDIAN_PINES_UNCORRECTED, stems, _IMAGE_FORMATS, data_home)
+    if path is None:
+        return None, None
+    every_band = _read_cube(path, ["indian_pines"], (*_PINES_SHAPE, 220))
+    return (every_band if n_bands == 220 else np.delete(every_band, _WATER_INDEX, axis=2)), path
 
 
 def _packaged_pines():
@@ -260,7 +270,7 @@ def _read_pines_masks(data_home, *, required):
     """Return the two label maps in standard classes, or None where a mask is absent."""
     look = require_file if required else find_file
     paths = [
-        look(INDIAN_PINES, [stem], _MASK_FORMATS, data_home)
+        look(INDIAN_PINES_MASKS, [stem], _MASK_FORMATS, data_home)
         for stem in ("IndianTR123_temp123", "IndianTE123_temp123")
     ]
     if None in paths:
@@ -271,10 +281,6 @@ def _read_pines_masks(data_home, *, required):
     ]
     _check_disjoint(paths[0], paths[1], *maps)
     return tuple(maps), [str(path) for path in paths]
-
-
-def _water_index():
-    return np.array(_PINES_WATER_BANDS) - 1
 
 
 def _read_houston_maps(data_home):

@@ -6,6 +6,7 @@ from sklearn.utils import Bunch, check_random_state
 from jplay.datasets._scenes import scene_fields
 from jplay.datasets.splits import check_count
 
+_OPEN_FRACTIONS = ("mixing", "illumination", "similarity")
 _WATER_VAPOUR_NM = ((1400.0, 45.0), (1900.0, 60.0))
 
 
@@ -17,6 +18,7 @@ def make_hyperspectral_scene(
     *,
     n_endmembers=None,
     n_regions=None,
+    similarity=0.5,
     mixing=0.2,
     blur=1.0,
     label_purity=0.5,
@@ -56,6 +58,8 @@ def make_hyperspectral_scene(
         only.
     n_regions : int, optional
         Number of fields, at least ``n_classes``; three per class by default.
+    similarity : float in [0, 1), default=0.5
+        How much the materials have in common: 0 for unrelated spectra, near 1 for all but equal.
     mixing : float in [0, 1), default=0.2
         Share of the background mixture in every pixel.
     blur : float, default=1.0
@@ -95,14 +99,23 @@ def make_hyperspectral_scene(
     n_endmembers = n_classes if n_endmembers is None else n_endmembers
     n_regions = 3 * n_classes if n_regions is None else n_regions
     _check_scene_parameters(
-        height, width, n_bands, n_classes, n_endmembers, n_regions, mixing=mixing,
-        label_purity=label_purity, illumination=illumination, absorption_depth=absorption_depth,
+        height,
+        width,
+        n_bands,
+        n_classes,
+        n_endmembers,
+        n_regions,
         blur=blur,
-    )  # fmt: skip
+        similarity=similarity,
+        mixing=mixing,
+        label_purity=label_purity,
+        illumination=illumination,
+        absorption_depth=absorption_depth,
+    )
     rng = check_random_state(random_state)
     shape = (height, width)
     wavelengths = np.linspace(*wavelength_range, n_bands)
-    endmembers = _smooth_spectra(rng, n_endmembers, n_bands)
+    endmembers = _smooth_spectra(rng, n_endmembers, n_bands, similarity)
     transmission = _transmission(wavelengths, absorption_depth)
     field_class = _fields(rng, shape, n_classes, n_regions)
     abundances = _abundances(rng, field_class, n_endmembers, mixing, blur)
@@ -139,8 +152,15 @@ def make_hyperspectral_scene(
     )
 
 
-def _smooth_spectra(rng, n_spectra, n_bands):
-    """Draw reflectances in [0.05, 0.95] as random levels joined by a few smooth bumps."""
+def _smooth_spectra(rng, n_spectra, n_bands, similarity):
+    """Draw reflectances in [0.05, 0.95] that share a common curve to the degree asked for."""
+    common = _smooth_curves(rng, 1, n_bands)
+    own = _smooth_curves(rng, n_spectra, n_bands)
+    return 0.05 + 0.9 / (1.0 + np.exp(-(similarity * common + (1.0 - similarity) * own)))
+
+
+def _smooth_curves(rng, n_spectra, n_bands):
+    """Draw curves as random levels with a few smooth bumps."""
     position = np.linspace(0.0, 1.0, n_bands)
     n_bumps = 6
     centre = rng.uniform(0.0, 1.0, (n_spectra, n_bumps, 1))
@@ -148,7 +168,7 @@ def _smooth_spectra(rng, n_spectra, n_bands):
     height = rng.uniform(-1.0, 1.0, (n_spectra, n_bumps, 1))
     bumps = (height * np.exp(-0.5 * ((position - centre) / scale) ** 2)).sum(axis=1)
     level = rng.uniform(-0.8, 0.8, (n_spectra, 1))
-    return 0.05 + 0.9 / (1.0 + np.exp(-(level + 1.5 * bumps)))
+    return level + 1.5 * bumps
 
 
 def _transmission(wavelengths, depth):
@@ -245,7 +265,7 @@ def _check_scene_parameters(
             f"{n_regions}. Choose fewer regions or classes, or a larger image."
         )
     for name, value in fractions.items():
-        if not 0.0 <= value <= 1.0 or (name in ("mixing", "illumination") and value == 1.0):
+        if not 0.0 <= value <= 1.0 or (name in _OPEN_FRACTIONS and value == 1.0):
             raise ValueError(
                 f"`{name}` should be a fraction between 0 and 1, got {value!r}. Choose a value "
                 "inside."
