@@ -44,7 +44,7 @@ def find_file(info, stems, suffixes, data_home):
     a known file is downloaded if it has an address.
     """
     home = get_data_home(data_home)
-    for folder in (home / info.name, home):
+    for folder in (home / info.folder, home):
         for stem in stems:
             for suffix in suffixes:
                 path = folder / f"{stem}{suffix}"
@@ -69,7 +69,7 @@ def not_found(info, stems, suffixes, data_home):
     also = f" (accepted too: {', '.join(alternatives)})" if alternatives else ""
     return DatasetNotFoundError(
         f"{info.title}: no file '{name}' in the data folder {home}. {info.request}; save it as "
-        f"{home / info.name / name}{also}. Licence: {info.licence}. The folder is chosen by "
+        f"{home / info.folder / name}{also}. Licence: {info.licence}. The folder is chosen by "
         f"`data_home` or by the environment variable {FOLDER_VARIABLE}."
     )
 
@@ -80,7 +80,7 @@ def _download_known(info, stems, home):
         known = info.known_file(stem)
         if known is None:
             continue
-        url = f"{mirror.rstrip('/')}/{info.name}/{known.name}" if mirror else known.url
+        url = f"{mirror.rstrip('/')}/{info.folder}/{known.name}" if mirror else known.url
         if url:
-            return download(url, home / info.name / known.name, known.sha256)
+            return download(url, home / info.folder / known.name, known.sha256)
     return None
