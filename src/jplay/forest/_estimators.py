@@ -1,5 +1,6 @@
 """Forests of canonical correlation trees."""
 
+import warnings
 from math import ceil, log2, sqrt
 from numbers import Integral, Real
 
@@ -140,7 +141,10 @@ class _CanonicalCorrelationForest(CallbackSupportMixin, BaseEstimator):
                 reconstruction_attributes=lambda: {"estimators_": list(trees)},
             ):
                 break
-        grown.close()
+        with warnings.catch_warnings():
+            # joblib warns of tasks that were begun in vain when a callback ends the fit.
+            warnings.simplefilter("ignore", UserWarning)
+            grown.close()
         self.estimators_ = trees
         fit_task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
@@ -325,7 +329,7 @@ class CanonicalCorrelationForestRegressor(RegressorMixin, _CanonicalCorrelationF
         the square root, a number, a fraction, or all.
     max_depth : int or None, default=None
         Largest number of splits above a leaf; unlimited by default.
-    min_samples_leaf : int, default=3
+    min_samples_leaf : int, default=1
         Smallest number of training samples in a leaf.
     bootstrap : {"auto", "projection", "tree"}, default="auto"
         As in :class:`CanonicalCorrelationForestClassifier`.
@@ -356,27 +360,6 @@ class CanonicalCorrelationForestRegressor(RegressorMixin, _CanonicalCorrelationF
     >>> forest.score(X[1::2], y[1::2]) > 0.3
     True
     """
-
-    def __init__(
-        self,
-        n_estimators=300,
-        *,
-        max_features="log2",
-        max_depth=None,
-        min_samples_leaf=3,
-        bootstrap="auto",
-        n_jobs=None,
-        random_state=None,
-    ):
-        super().__init__(
-            n_estimators,
-            max_features=max_features,
-            max_depth=max_depth,
-            min_samples_leaf=min_samples_leaf,
-            bootstrap=bootstrap,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):

@@ -71,7 +71,7 @@ class ClassTargets:
 
         by_class = np.argsort(self.codes[rows][order], axis=1, kind="stable")
         steps = np.empty(order.shape)
-        np.put_along_axis(steps, by_class, step[np.newaxis], axis=1)
+        steps[np.arange(len(order))[:, np.newaxis], by_class] = step
         gains = np.cumsum(steps, axis=1)
         left = np.arange(1, n_rows + 1)
         return gains - (n_log_n[left] + n_log_n[n_rows - left] - n_log_n[n_rows])

@@ -122,10 +122,10 @@ def _best_split(Z, targets, rows, settings, rng):
     directions = _directions(block, targets, rows, settings.projection_bootstrap, rng)
     projections = (block @ directions).T
     order = np.argsort(projections, axis=1)
-    ordered = np.take_along_axis(projections, order, axis=1)
+    ordered = projections[np.arange(len(order))[:, np.newaxis], order]
 
     first, last = settings.min_samples_leaf - 1, len(rows) - settings.min_samples_leaf
-    gaps = np.diff(ordered, axis=1)[:, first:last]
+    gaps = (ordered[:, 1:] - ordered[:, :-1])[:, first:last]
     extent = np.abs(ordered[:, [0, -1]]).max(axis=1, keepdims=True)
     gains = targets.gains(rows, order)[:, first:last]
     gains[gaps <= VARIATION_TOLERANCE * extent] = 0.0
@@ -136,6 +136,14 @@ def _best_split(Z, targets, rows, settings, rng):
     position += first
     threshold = 0.5 * (ordered[direction, position] + ordered[direction, position + 1])
     return features, directions[:, direction], threshold, projections[direction] > threshold
+
+
+def _padded(vectors, width, dtype):
+    """Stack vectors of at most ``width`` entries; a split on fewer features has zero weights."""
+    rows = np.zeros((len(vectors), width), dtype=dtype)
+    for row, vector in zip(rows, vectors, strict=True):
+        row[: len(vector)] = vector
+    return rows
 
 
 def grow_tree(Z, targets, settings, *, bagged, seed):
@@ -178,19 +186,17 @@ def grow_tree(Z, targets, settings, *, bagged, seed):
         else:
             node = len(thresholds)
             split_features, split_weights, threshold, goes_right = split
-            padding = (0, settings.n_sampled_features - len(split_features))
-            features.append(np.pad(split_features, padding))
-            weights.append(np.pad(split_weights, padding))
+            features.append(split_features)
+            weights.append(split_weights)
             thresholds.append(threshold)
             children.append([0, 0])
             pending.append((rows[goes_right], depth + 1, (node, 1)))
             pending.append((rows[~goes_right], depth + 1, (node, 0)))
         if parent is not None:
             children[parent[0]][parent[1]] = node
-    shape = (len(thresholds), settings.n_sampled_features)
     return CanonicalCorrelationTree(
-        features=np.array(features, dtype=np.intp).reshape(shape),
-        weights=np.array(weights, dtype=np.float64).reshape(shape),
+        features=_padded(features, settings.n_sampled_features, np.intp),
+        weights=_padded(weights, settings.n_sampled_features, np.float64),
         thresholds=np.array(thresholds, dtype=np.float64),
         children=np.array(children, dtype=np.intp).reshape(-1, 2),
         leaf_values=np.array(leaf_values),
