@@ -11,6 +11,9 @@ import numpy as np
 
 from jplay.forest._canonical import orthonormal_basis
 
+# Bounds the memory of the label counts of all candidate splits of a node.
+COUNTS_AT_ONCE = 2**18
+
 
 def entropy_table(n_samples):
     """Values of n log n for n = 0 .. n_samples."""
@@ -118,13 +121,16 @@ class LabelTargets:
         n_left = np.arange(1, n_rows + 1)
         size = n_log_n[n_left] + n_log_n[n_rows - n_left] - n_log_n[n_rows]
         before = (n_log_n[with_label] + n_log_n[n_rows - with_label]).sum()
+        n_at_once = max(1, COUNTS_AT_ONCE // labels.size)
         gains = np.empty(order.shape)
-        for direction, ordering in enumerate(order):  # one at a time, to bound the memory
-            left = np.cumsum(labels[ordering], axis=0)
+        for start in range(0, len(order), n_at_once):
+            part = slice(start, start + n_at_once)
+            left = np.cumsum(labels[order[part]], axis=1)
             right = with_label - left
-            after = n_log_n[left] + n_log_n[n_left[:, np.newaxis] - left]
-            after += n_log_n[right] + n_log_n[(n_rows - n_left)[:, np.newaxis] - right]
-            gains[direction] = after.sum(axis=1) - before - len(with_label) * size
+            after = n_log_n[left] + n_log_n[right]
+            after += n_log_n[n_left[:, np.newaxis] - left]
+            after += n_log_n[(n_rows - n_left)[:, np.newaxis] - right]
+            gains[part] = after.sum(axis=2) - before - len(with_label) * size
         return gains
 
 
