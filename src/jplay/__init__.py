@@ -9,6 +9,8 @@ __version__ = "0.1.0.dev0"
 
 _HOME_OF = {
     "AutoRULe": "jplay.estimators",
+    "CanonicalCorrelationForestClassifier": "jplay.forest",
+    "CanonicalCorrelationForestRegressor": "jplay.forest",
     "JPlay": "jplay.estimators",
     "LFDA": "jplay.estimators",
     "LPP": "jplay.estimators",

@@ -1,0 +1,13 @@
+"""Canonical correlation forests (Rainforth and Wood, 2015)."""
+
+from jplay.forest._estimators import (
+    CanonicalCorrelationForestClassifier,
+    CanonicalCorrelationForestRegressor,
+)
+from jplay.forest._tree import CanonicalCorrelationTree
+
+__all__ = [
+    "CanonicalCorrelationForestClassifier",
+    "CanonicalCorrelationForestRegressor",
+    "CanonicalCorrelationTree",
+]
