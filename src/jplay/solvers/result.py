@@ -53,7 +53,11 @@ class SolverResult:
     pretraining: list[LayerResult] = field(default_factory=list)
     """One entry per layer."""
     residuals: list = field(default_factory=list)
-    """One entry per outer iteration: a list over layers of residual arrays (n_iter, 4)."""
+    """One entry per (outer) iteration: a list over layers of residual arrays.
+
+    The published schedule gives (n_inner, 4): H, G, non-negativity, unit ball. The fast solver
+    gives (1, 1): the root mean square distance of the features from the constraints.
+    """
 
     @property
     def objective(self):

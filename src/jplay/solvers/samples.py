@@ -104,6 +104,25 @@ class Samples(Protocol):
 
     def projected(self, theta: Any) -> "Samples": ...
 
+    def joint_pass(
+        self, layer_sizes: list[int], *, nonnegative: bool, unit_ball: bool
+    ) -> "JointPass": ...
+
+    def lowest_ratios(self, thetas: list, direction: Any) -> tuple[list, float]: ...
+
+    def largest_norms(self, thetas: list, direction: Any, shifts: list) -> list[float]: ...
+
+
+class JointPass(Protocol):
+    """One pass through all layers at once; keeps one scaled multiplier per layer.
+
+    Called with the projections and the factor by which the multipliers shrink since the
+    penalty grew. Returns ``(split + multiplier)^T Z`` for every layer and the Frobenius
+    distance of each layer's features from their split.
+    """
+
+    def __call__(self, thetas: list, dual_scale: float) -> tuple[list, Any]: ...
+
 
 class ArraySamples:
     """Samples in memory.
@@ -169,6 +188,70 @@ class ArraySamples:
         if is_numpy(self.X):
             return _BlockedPass(self, n_out, nonnegative, unit_ball)
         return _PlainPass(self.X, n_out, nonnegative, unit_ball)
+
+    def joint_pass(self, layer_sizes, *, nonnegative, unit_ball):
+        if is_numpy(self.X):
+            return _BlockedJointPass(self, layer_sizes, nonnegative, unit_ball)
+        return _PlainJointPass(self.X, layer_sizes, nonnegative, unit_ball)
+
+    def _layers_of(self, rows, thetas):
+        """Features of every layer for some rows, block after block."""
+        for start in range(rows.start, rows.stop, _ROOT_ROWS):
+            Z = self.X[start : min(start + _ROOT_ROWS, rows.stop), :]
+            layers = [Z]
+            for theta in thetas:
+                layers.append(layers[-1] @ theta.mT)
+            yield layers
+
+    def _reduce(self, function):
+        """``function`` of the rows of every chunk."""
+        if is_numpy(self.X):
+            return self._map(function)
+        return [function(slice(0, self.X.shape[0]))]
+
+    def lowest_ratios(self, thetas, direction):
+        """Lowest ``Z_l / w`` of every feature, and the lowest ``w = X @ direction``."""
+        xp = namespace(self.X)
+        thetas = [like(theta, self.X) for theta in thetas]
+        direction = like(direction, self.X)
+
+        def lowest(rows):
+            found = None
+            for X, *layers in self._layers_of(rows, thetas):
+                w = X @ direction
+                here = [xp.min(Z / w[:, None], axis=0) for Z in layers]
+                here.append(xp.min(w, keepdims=True))
+                found = (
+                    here
+                    if found is None
+                    else [xp.minimum(a, b) for a, b in zip(found, here, strict=True)]
+                )
+            return found
+
+        *ratios, weights = [
+            xp.min(xp.stack(parts), axis=0)
+            for parts in zip(*self._reduce(lowest), strict=True)
+        ]
+        return [xp.astype(ratio, xp.float64) for ratio in ratios], float(weights[0])
+
+    def largest_norms(self, thetas, direction, shifts):
+        """Largest row norm of ``Z_l + w shift_l^T`` of every layer."""
+        xp = namespace(self.X)
+        thetas = [like(theta, self.X) for theta in thetas]
+        direction = like(direction, self.X)
+        shifts = [like(shift, self.X) for shift in shifts]
+
+        def largest(rows):
+            norms = [0.0] * len(thetas)
+            for X, *layers in self._layers_of(rows, thetas):
+                w = X @ direction
+                for i, (Z, shift) in enumerate(zip(layers, shifts, strict=True)):
+                    shifted = Z + w[:, None] * shift[None, :]
+                    largest = xp.max(xp.linalg.vector_norm(shifted, axis=1))
+                    norms[i] = max(norms[i], float(largest))
+            return norms
+
+        return [max(norms) for norms in zip(*self._reduce(largest), strict=True)]
 
     def projected(self, theta):
         theta = like(theta, self.X)
@@ -266,3 +349,80 @@ class _BlockedPass:
             np.matmul(w.T, X[start:stop], out=product)
             pull += product
         return pull, pos_error, ball_error
+
+
+def project_constraints(V, nonnegative, unit_ball):
+    """Nearest matrix in both constraint sets at once: clip at zero, then shrink the rows."""
+    if nonnegative:
+        V = project_nonnegative(V)
+    return project_unit_ball(V) if unit_ball else V
+
+
+class _PlainJointPass:
+    """The pass through all layers in whole-array operations, for any array library."""
+
+    def __init__(self, X, layer_sizes, nonnegative, unit_ball):
+        self.X = X
+        self.constraints = (nonnegative, unit_ball)
+        self.duals = [zeros_like_shape((X.shape[0], size), X) for size in layer_sizes]
+
+    def __call__(self, thetas, dual_scale):
+        xp = namespace(self.X)
+        Z = self.X
+        pulls, gaps = [], []
+        for layer, theta in enumerate(thetas):
+            features = Z @ like(theta, self.X).mT
+            V = features - dual_scale * self.duals[layer]
+            split = project_constraints(V, *self.constraints)
+            self.duals[layer] = split - V
+            gaps.append(float(xp.linalg.vector_norm(split - features)))
+            pulls.append(like((split + self.duals[layer]).mT @ Z, theta))
+            Z = features
+        return pulls, np.asarray(gaps)
+
+
+class _BlockedJointPass:
+    """The same for NumPy arrays: in place, in blocks that stay in cache, over threads."""
+
+    def __init__(self, samples, layer_sizes, nonnegative, unit_ball):
+        self.samples = samples
+        self.nonnegative, self.unit_ball = nonnegative, unit_ball
+        X = samples.X
+        self.duals = [np.zeros((X.shape[0], size), dtype=X.dtype) for size in layer_sizes]
+        self.block = max(64, _BLOCK_BYTES // (max(layer_sizes) * X.itemsize))
+
+    def __call__(self, thetas, dual_scale):
+        X = self.samples.X
+        maps = [np.ascontiguousarray(theta.T, dtype=X.dtype) for theta in thetas]
+        scale = X.dtype.type(dual_scale)
+        parts = self.samples._map(lambda rows: self._run(rows, maps, scale))
+        pulls = [
+            sum(part[0][layer] for part in parts).astype(thetas[layer].dtype, copy=False)
+            for layer in range(len(thetas))
+        ]
+        return pulls, np.sqrt(sum(part[1] for part in parts))
+
+    def _run(self, rows, maps, scale):
+        X = self.samples.X
+        pulls = [np.zeros(theta.T.shape, dtype=X.dtype) for theta in maps]
+        squares = np.zeros(len(maps))
+        for start in range(rows.start, rows.stop, self.block):
+            stop = min(start + self.block, rows.stop)
+            Z = X[start:stop]
+            for layer, theta in enumerate(maps):
+                features = Z @ theta
+                dual = self.duals[layer][start:stop]
+                dual *= scale
+                np.subtract(features, dual, out=dual)  # now V
+                split = np.maximum(dual, 0) if self.nonnegative else dual.copy()
+                if self.unit_ball:
+                    norms = np.sqrt(np.einsum("ij,ij->i", split, split))
+                    np.maximum(norms, 1, out=norms)
+                    split /= norms[:, None]
+                np.subtract(split, dual, out=dual)
+                gap = split - features
+                squares[layer] += float(np.vdot(gap, gap))
+                split += dual
+                pulls[layer] += split.T @ Z
+                Z = features
+        return pulls, squares
