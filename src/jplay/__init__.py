@@ -17,10 +17,14 @@ _HOME_OF = {
     "NPE": "jplay.estimators",
 }
 
+_SUBMODULES = ("datasets",)
+
 __all__ = ["__version__", *sorted(_HOME_OF)]
 
 
 def __getattr__(name):
+    if name in _SUBMODULES:
+        return import_module(f"jplay.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'jplay' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)
@@ -29,4 +33,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_HOME_OF})
+    return sorted({*globals(), *_HOME_OF, *_SUBMODULES})

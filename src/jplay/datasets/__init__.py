@@ -1,0 +1,34 @@
+"""Data sets, splits and synthetic scenes.
+
+Fetchers look in the data folder (argument ``data_home``, environment variable ``JPLAY_DATA``, else
+a per-user cache) and return a :class:`sklearn.utils.Bunch`.
+"""
+
+from jplay.datasets._embedded import load_digits, load_wine
+from jplay.datasets._faces import fetch_ar, fetch_extended_yale_b
+from jplay.datasets._folder import get_data_home
+from jplay.datasets._multilabel import fetch_multilabel
+from jplay.datasets._scenes import fetch_houston2013, fetch_indian_pines
+from jplay.datasets._synthetic import make_hyperspectral_scene
+from jplay.datasets.splits import (
+    RepeatedPerClassSplit,
+    SpatialBlockSplit,
+    repeated_per_class_splits,
+    split_per_class,
+)
+
+__all__ = [
+    "RepeatedPerClassSplit",
+    "SpatialBlockSplit",
+    "fetch_ar",
+    "fetch_extended_yale_b",
+    "fetch_houston2013",
+    "fetch_indian_pines",
+    "fetch_multilabel",
+    "get_data_home",
+    "load_digits",
+    "load_wine",
+    "make_hyperspectral_scene",
+    "repeated_per_class_splits",
+    "split_per_class",
+]

@@ -1,0 +1,179 @@
+"""Read arrays from the file formats in which people keep these data sets."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from jplay._optional import import_optional
+from jplay.exceptions import CorruptFileError, MissingDependencyError
+
+
+def read_arrays(path):
+    """Return the numeric arrays of a file by name; a format without names uses the file's stem.
+
+    Knows MATLAB files up to version 7 and of version 7.3 (HDF5), TIFF, ``.npy`` and ``.npz``.
+    """
+    path = Path(path)
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise CorruptFileError(
+            f"'{path}' has a format that is not known here. Expected one of "
+            f"{', '.join(sorted(_READERS))}."
+        )
+    try:
+        return reader(path)
+    except (MissingDependencyError, MemoryError):
+        raise
+    except Exception as error:  # the libraries raise whatever a damaged byte leads them to
+        raise CorruptFileError(
+            f"'{path}' ({path.stat().st_size} bytes) cannot be read as {path.suffix} ({error}). It "
+            "is truncated or of another format: delete it and obtain it again."
+        ) from error
+
+
+def read_arff(path):
+    """Return the numeric table of a dense or sparse ARFF file, and whether its labels come first.
+
+    The Mulan repository puts label columns last; MEKA announces leading ones by ``-C <number>`` in
+    the name of the relation.
+    """
+    try:
+        return _parse_arff(Path(path).read_text(encoding="utf-8", errors="replace"))
+    except (ValueError, IndexError) as error:
+        raise CorruptFileError(
+            f"'{path}' cannot be read as a numeric ARFF file ({error}). It is truncated or of "
+            "another format: delete it and obtain it again."
+        ) from error
+
+
+def pick_array(path, arrays, names, shape):
+    """Return the array of this shape, by one of ``names`` or as the only one that fits.
+
+    ``shape`` has an int for an exact size and None for any size.
+    """
+    fitting = {name: value for name, value in arrays.items() if _fits(value.shape, shape)}
+    for name in names:
+        if name in fitting:
+            return fitting[name]
+    if len(fitting) == 1:
+        return next(iter(fitting.values()))
+    wanted = " x ".join("any" if n is None else str(n) for n in shape)
+    found = ", ".join(f"{name} {value.shape}" for name, value in arrays.items()) or "no array"
+    raise CorruptFileError(
+        f"'{path}' should hold an array of shape {wanted} named {' or '.join(names)}, found "
+        f"{found}. It is another file, or a truncated one: replace it."
+    )
+
+
+def check_labels(path, labels, n_classes, counts=None):
+    """Return labels as int64 after checking that they are whole numbers from 0 to ``n_classes``.
+
+    ``counts`` is the expected number of labelled entries, where it is known.
+    """
+    whole = np.asarray(labels).astype(np.int64)
+    if (whole != labels).any() or whole.min() < 0 or whole.max() != n_classes:
+        raise CorruptFileError(
+            f"'{path}' should hold class numbers up to {n_classes}, found values from "
+            f"{np.min(labels)} to {np.max(labels)}. It is another file: replace it."
+        )
+    if counts is not None and np.count_nonzero(whole) != counts:
+        raise CorruptFileError(
+            f"'{path}' should label {counts} samples, found {np.count_nonzero(whole)}. It is "
+            "another version of the file or a damaged one: replace it."
+        )
+    return whole
+
+
+def _fits(actual, wanted):
+    return len(actual) == len(wanted) and all(
+        size is None or size == have for have, size in zip(actual, wanted, strict=True)
+    )
+
+
+def _read_mat(path):
+    if _is_mat73(path):
+        return _read_mat73(path)
+    from scipy.io import loadmat
+
+    return _numeric(loadmat(path))
+
+
+def _is_mat73(path):
+    with path.open("rb") as file:
+        return file.read(128).startswith((b"MATLAB 7.3", b"\x89HDF\r\n"))
+
+
+def _read_mat73(path):
+    h5py = import_optional("h5py", feature="Reading MATLAB 7.3 files", extra="data")
+    with h5py.File(path, "r") as file:
+        # MATLAB stores columns first, so HDF5 shows every axis in reverse.
+        return _numeric(
+            {name: np.asarray(item).T for name, item in file.items() if _is_array(item)}
+        )
+
+
+def _is_array(item):
+    return hasattr(item, "shape") and hasattr(item, "dtype")
+
+
+def _read_tiff(path):
+    tifffile = import_optional("tifffile", feature="Reading TIFF files", extra="data")
+    return {path.stem: tifffile.imread(path)}
+
+
+def _read_npy(path):
+    return {path.stem: np.load(path, allow_pickle=False)}
+
+
+def _read_npz(path):
+    # The file is opened here because np.load leaves it open when the archive is damaged.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _parse_arff(text):
+    header, found, body = text.partition(_find_data_line(text))
+    if not found:
+        raise ValueError("no @data section")
+    declarations = [line.strip().lower() for line in header.splitlines()]
+    n_columns = sum(line.startswith("@attribute") for line in declarations)
+    relation = next((line for line in declarations if line.startswith("@relation")), "")
+    rows = [line.strip() for line in body.splitlines() if line.strip() and line.strip()[0] != "%"]
+    table = np.zeros((len(rows), n_columns))
+    for values, row in zip(table, rows, strict=True):
+        if row[0] == "{":
+            for entry in filter(None, row.strip("{}").split(",")):
+                column, value = entry.split()
+                values[int(column)] = float(value)
+        else:
+            values[:] = _exactly([float(value) for value in row.split(",")], n_columns)
+    return table, re.search(r"-c\s+\d", relation) is not None
+
+
+def _find_data_line(text):
+    match = re.search(r"^\s*@data\s*$", text, flags=re.IGNORECASE | re.MULTILINE)
+    return match.group() if match else "@data"
+
+
+def _exactly(values, length):
+    if len(values) != length:
+        raise ValueError(f"a row has {len(values)} of {length} values")
+    return values
+
+
+def _numeric(arrays):
+    return {
+        name: value
+        for name, value in arrays.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "buif"
+    }
+
+
+_READERS = {
+    ".mat": _read_mat,
+    ".tif": _read_tiff,
+    ".tiff": _read_tiff,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+}

@@ -1,0 +1,426 @@
+"""Hyperspectral scenes: Indian Pines and Houston 2013."""
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from jplay._optional import import_optional
+from jplay.datasets._folder import find_file, not_found, require_file
+from jplay.datasets._readers import check_labels, pick_array, read_arrays
+from jplay.datasets._registry import (
+    HOUSTON2013,
+    INDIAN_PINES,
+    INDIAN_PINES_MASKS,
+    INDIAN_PINES_UNCORRECTED,
+)
+from jplay.datasets.splits import SpatialBlockSplit, split_per_class
+from jplay.exceptions import CorruptFileError
+
+_IMAGE_FORMATS = (".mat", ".npy", ".tif", ".tiff")
+_MASK_FORMATS = (".tif", ".tiff", ".mat", ".npy")
+
+_SPATIAL_BUFFER = 2
+
+_PINES_SHAPE = (145, 145)
+_PINES_CLASSES = (
+    "Alfalfa",
+    "Corn-notill",
+    "Corn-mintill",
+    "Corn",
+    "Grass-pasture",
+    "Grass-trees",
+    "Grass-pasture-mowed",
+    "Hay-windrowed",
+    "Oats",
+    "Soybean-notill",
+    "Soybean-mintill",
+    "Soybean-clean",
+    "Wheat",
+    "Woods",
+    "Buildings-Grass-Trees-Drives",
+    "Stone-Steel-Towers",
+)
+# The masks number the classes in an order of their own: entry k is the standard class of theirs.
+_PINES_MASK_CLASSES = np.array([0, 2, 3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 1, 7, 9])
+# Bands of the 220 that are removed for water absorption, counted from 1.
+_WATER_INDEX = np.array([*range(104, 109), *range(150, 164), 220]) - 1
+
+_HOUSTON_SHAPE = (349, 1905)
+_HOUSTON_N_BANDS = 144
+_HOUSTON_CLASSES = (
+    "Healthy grass",
+    "Stressed grass",
+    "Synthetic grass",
+    "Trees",
+    "Soil",
+    "Water",
+    "Residential",
+    "Commercial",
+    "Road",
+    "Highway",
+    "Railway",
+    "Parking lot 1",
+    "Parking lot 2",
+    "Tennis court",
+    "Running track",
+)
+_HOUSTON_CUBES = (
+    "2013_IEEE_GRSS_DF_Contest_CASI",
+    "2013_IEEE_GRSS_DF_Contest_CASI_349_1905_144",
+    "Houston",
+    "houston",
+    "Houston13",
+)
+_HOUSTON_TRAIN_MAPS = ("TRLabel", "2013_IEEE_GRSS_DF_Contest_Samples_TR")
+_HOUSTON_TEST_MAPS = ("TSLabel", "2013_IEEE_GRSS_DF_Contest_Samples_VA")
+
+
+def fetch_indian_pines(
+    *,
+    data_home=None,
+    n_bands=200,
+    split="auto",
+    random_state=0,
+    dtype=np.float64,
+    return_X_y=False,
+):
+    """Load the Indian Pines scene: 145 x 145 pixels, 200 bands, 16 classes of land cover.
+
+    Nothing is downloaded: unless the data folder holds ``Indian_pines_corrected`` and
+    ``Indian_pines_gt`` (``.mat``, ``.npy``, ``.tif``), the cube comes from inside the package
+    ``tensorly`` (extra ``data``).
+
+    Parameters
+    ----------
+    data_home : path-like, optional
+        Data folder, see :func:`get_data_home`.
+    n_bands : {200, 220}, default=200
+        220 keeps the water-absorption bands and needs the uncorrected cube ``Indian_pines`` in the
+        data folder.
+    split : {"auto", "fixed", "random", "spatial"} or None, default="auto"
+        "fixed" are the 695 training and 9671 test pixels of the masks ``IndianTR123_temp123.tif``
+        and ``IndianTE123_temp123.tif`` in the data folder. "random" draws 50 pixels per class, 15
+        of a class with fewer than 90. "spatial" keeps blocks of 8 x 8 pixels together, half of
+        them for training, with a belt of 2 pixels between; a class found in one place only may
+        then be on one side only. "auto" is "fixed" where the masks are present, else "random"; the
+        field ``split`` says which it was. None makes no split.
+    random_state : int, RandomState instance or None, default=0
+        For "random" and "spatial".
+    dtype : dtype, default=float64
+        Type of ``cube`` and ``data``.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` only.
+
+    Returns
+    -------
+    Bunch
+        ``cube`` (145, 145, n_bands); ``ground_truth`` (145, 145), 0 = unknown, classes 1 to 16;
+        ``data`` (n_labelled, n_bands) and ``target`` (n_labelled,), the labelled pixels in
+        row-major order; ``pixel_indices`` (n_labelled,), their positions in the flattened image;
+        ``target_names`` (16,), of which ``target_names[k - 1]`` is class k; ``wavelengths``
+        (n_bands,) in nm; ``split``, ``train_indices``, ``test_indices`` (rows of ``data``),
+        ``train_map``, ``test_map`` (label maps); ``standard_ground_truth``; ``DESCR``, ``source``,
+        ``licence``, ``filenames``.
+
+    Notes
+    -----
+    The fixed masks label 10366 pixels, the standard ground truth 10249. The two never disagree on a
+    class, but 256 pixels are only in the masks and 139 only in the standard. With the fixed split
+    ``ground_truth`` is that of the masks.
+
+    The wavelengths are nominal: 220 equal steps from 400 to 2500 nm, less the removed bands.
+
+    Examples
+    --------
+    >>> from jplay.datasets import fetch_indian_pines
+    >>> scene = fetch_indian_pines(split="random")
+    >>> scene.cube.shape, scene.data.shape, scene.train_indices.size
+    ((145, 145, 200), (10249, 200), 695)
+    """
+    if n_bands not in (200, 220):
+        raise ValueError(
+            f"`n_bands` should be 200 (corrected) or 220 (all bands), got {n_bands!r}."
+        )
+    cube, standard, filenames = _read_pines(data_home, n_bands)
+    maps = None
+    if split in ("auto", "fixed"):
+        maps, mask_files = _read_pines_masks(data_home, required=split == "fixed")
+        filenames += mask_files
+        split = "random" if maps is None else "fixed"
+    every_band = np.linspace(400.0, 2500.0, 220)
+    scene = _scene(
+        INDIAN_PINES,
+        cube=cube.astype(dtype),
+        ground_truth=standard if maps is None else sum(maps),
+        maps=maps,
+        split=split,
+        random_state=random_state,
+        target_names=_PINES_CLASSES,
+        wavelengths=every_band if n_bands == 220 else np.delete(every_band, _WATER_INDEX),
+        notes="Wavelengths are nominal (equal steps from 400 to 2500 nm).",
+        filenames=filenames,
+        block_size=8,
+        standard_ground_truth=standard,
+    )
+    return (scene.data, scene.target) if return_X_y else scene
+
+
+def fetch_houston2013(
+    *, data_home=None, split="auto", random_state=0, dtype=np.float64, return_X_y=False
+):
+    """Load the Houston scene of the 2013 data fusion contest: 349 x 1905 pixels, 144 bands.
+
+    The full cube needs a licence from the IEEE GRSS. Where it is absent but the training spectra
+    ``HSI_TrSet`` are present, those are loaded alone and divided by location.
+
+    Parameters
+    ----------
+    data_home : path-like, optional
+        Data folder, see :func:`get_data_home`. It must hold the label maps ``TRLabel`` and
+        ``TSLabel`` (349 x 1905) and one of: the cube (349 x 1905 x 144, ``.mat``, ``.tif`` or
+        ``.npy``), or the spectra ``HSI_TrSet`` (2832 x 144) with or without ``HSI_TeSet`` (12197 x
+        144), rows in row-major order of the maps.
+    split : {"auto", "fixed", "random", "spatial"} or None, default="auto"
+        "fixed" are the contest's 2832 training and 12197 test pixels. "random" draws 50 pixels per
+        class. "spatial" keeps blocks of 16 x 16 pixels together, half of them for training,
+        with a belt of 2 pixels between. "auto" is
+        "fixed" where spectra of both sets are present, else "spatial".
+    random_state : int, RandomState instance or None, default=0
+        For "random" and "spatial".
+    dtype : dtype, default=float64
+        Type of ``cube`` and ``data``.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` only.
+
+    Returns
+    -------
+    Bunch
+        As for :func:`fetch_indian_pines`, with 144 bands and 15 classes; ``cube`` is None where
+        only spectra are present, and ``ground_truth`` then marks the pixels whose spectra are.
+
+    Notes
+    -----
+    The spectra of ``HSI_TrSet`` are scaled to [0, 1] per band, the cube is not. The wavelengths are
+    nominal: 144 equal steps from 380 to 1050 nm.
+
+    Examples
+    --------
+    >>> from jplay.datasets import fetch_houston2013
+    >>> scene = fetch_houston2013(split="spatial")  # doctest: +SKIP
+    """
+    train_map, test_map, filenames = _read_houston_maps(data_home)
+    cube, spectra, spectra_files = _read_houston_spectra(data_home, train_map, test_map)
+    filenames += spectra_files
+    has_both = cube is not None or len(spectra) > np.count_nonzero(train_map)
+    if split == "fixed" and not has_both:
+        raise not_found(HOUSTON2013, ["HSI_TeSet", *_HOUSTON_CUBES], _IMAGE_FORMATS, data_home)
+    if split == "auto":
+        split = "fixed" if has_both else "spatial"
+    scene = _scene(
+        HOUSTON2013,
+        cube=None if cube is None else cube.astype(dtype),
+        spectra=None if spectra is None else spectra.astype(dtype),
+        ground_truth=train_map + test_map if has_both else train_map,
+        maps=(train_map, test_map) if split == "fixed" else None,
+        split=split,
+        random_state=random_state,
+        target_names=_HOUSTON_CLASSES,
+        wavelengths=np.linspace(380.0, 1050.0, _HOUSTON_N_BANDS),
+        notes="Wavelengths are nominal (equal steps from 380 to 1050 nm).",
+        filenames=filenames,
+    )
+    return (scene.data, scene.target) if return_X_y else scene
+
+
+def _read_pines(data_home, n_bands):
+    """Return the cube, the standard ground truth and the files they came from."""
+    cube, cube_path = _read_pines_cube(data_home, n_bands)
+    truth_path = find_file(INDIAN_PINES, ["Indian_pines_gt"], _IMAGE_FORMATS, data_home)
+    if cube is None or truth_path is None:
+        packaged_cube, truth = _packaged_pines()
+        cube = packaged_cube if cube is None else cube
+    if truth_path is not None:
+        truth = _read_map(truth_path, ["indian_pines_gt"], _PINES_SHAPE, 16, counts=10249)
+    return cube, truth, [str(path) for path in (cube_path, truth_path) if path is not None]
+
+
+def _read_pines_cube(data_home, n_bands):
+    """Return the cube and its file, or ``(None, None)`` where the packaged one will do."""
+    if n_bands == 200:
+        path = find_file(INDIAN_PINES, ["Indian_pines_corrected"], _IMAGE_FORMATS, data_home)
+        if path is not None:
+            return _read_cube(path, ["indian_pines_corrected"], (*_PINES_SHAPE, 200)), path
+    look = require_file if n_bands == 220 else find_file
+    stems = ["Indian_pines", "19920612_AVIRIS_IndianPine_Site3"]
+    path = look(INDIAN_PINES_UNCORRECTED, stems, _IMAGE_FORMATS, data_home)
+    if path is None:
+        return None, None
+    every_band = _read_cube(path, ["indian_pines"], (*_PINES_SHAPE, 220))
+    return (every_band if n_bands == 220 else np.delete(every_band, _WATER_INDEX, axis=2)), path
+
+
+def _packaged_pines():
+    tensorly_data = import_optional(
+        "tensorly.datasets", feature="Indian Pines without a file", extra="data"
+    )
+    packaged = tensorly_data.load_indian_pines()
+    return np.asarray(packaged.tensor), np.asarray(packaged.ticks[0]).astype(np.int64)
+
+
+def _read_pines_masks(data_home, *, required):
+    """Return the two label maps in standard classes, or None where a mask is absent."""
+    look = require_file if required else find_file
+    paths = [
+        look(INDIAN_PINES_MASKS, [stem], _MASK_FORMATS, data_home)
+        for stem in ("IndianTR123_temp123", "IndianTE123_temp123")
+    ]
+    if None in paths:
+        return None, []
+    maps = [
+        _PINES_MASK_CLASSES[_read_map(path, [path.stem], _PINES_SHAPE, 16, counts=counts)]
+        for path, counts in zip(paths, (695, 9671), strict=True)
+    ]
+    _check_disjoint(paths[0], paths[1], *maps)
+    return tuple(maps), [str(path) for path in paths]
+
+
+def _read_houston_maps(data_home):
+    maps, paths = [], []
+    for stems, counts in ((_HOUSTON_TRAIN_MAPS, 2832), (_HOUSTON_TEST_MAPS, 12197)):
+        path = require_file(HOUSTON2013, stems, _IMAGE_FORMATS, data_home)
+        maps.append(_read_map(path, stems, _HOUSTON_SHAPE, 15, counts=counts))
+        paths.append(str(path))
+    _check_disjoint(*paths, *maps)
+    return maps[0], maps[1], paths
+
+
+def _read_houston_spectra(data_home, train_map, test_map):
+    """Return ``(cube, None, files)`` or ``(None, spectra of the labelled pixels, files)``."""
+    path = find_file(HOUSTON2013, _HOUSTON_CUBES, _IMAGE_FORMATS, data_home)
+    if path is not None:
+        return _read_cube(path, [path.stem], (*_HOUSTON_SHAPE, _HOUSTON_N_BANDS)), None, [str(path)]
+    train_path = find_file(HOUSTON2013, ["HSI_TrSet"], _IMAGE_FORMATS, data_home)
+    if train_path is None:
+        raise not_found(HOUSTON2013, [*_HOUSTON_CUBES, "HSI_TrSet"], _IMAGE_FORMATS, data_home)
+    train = _read_spectra(train_path, "HSI_TrSet", train_map)
+    test_path = find_file(HOUSTON2013, ["HSI_TeSet"], _IMAGE_FORMATS, data_home)
+    if test_path is None:
+        return None, train, [str(train_path)]
+    test = _read_spectra(test_path, "HSI_TeSet", test_map)
+    pixels = np.concatenate([np.flatnonzero(train_map), np.flatnonzero(test_map)])
+    merged = np.concatenate([train, test])[np.argsort(pixels)]
+    return None, merged, [str(train_path), str(test_path)]
+
+
+def _read_spectra(path, name, label_map):
+    shape = (np.count_nonzero(label_map), _HOUSTON_N_BANDS)
+    return pick_array(path, read_arrays(path), [name], shape)
+
+
+def _read_cube(path, names, shape):
+    """Read an image cube; one stored with the bands first is turned round."""
+    arrays = read_arrays(path)
+    bands_first = (shape[2], *shape[:2])
+    turned = {
+        name: np.moveaxis(value, 0, -1) if value.shape == bands_first else value
+        for name, value in arrays.items()
+    }
+    return pick_array(path, turned, names, shape)
+
+
+def _read_map(path, names, shape, n_classes, counts):
+    return check_labels(path, pick_array(path, read_arrays(path), names, shape), n_classes, counts)
+
+
+def _check_disjoint(train_path, test_path, train_map, test_map):
+    shared = np.count_nonzero((train_map > 0) & (test_map > 0))
+    if shared:
+        raise CorruptFileError(
+            f"'{train_path}' and '{test_path}' should label different pixels, {shared} are in "
+            "both. They are not masks of one split: replace them."
+        )
+
+
+def _scene(info, *, notes, filenames, **content):
+    """Assemble the Bunch of a real scene."""
+    fields = scene_fields(**content)
+    height, width = fields["ground_truth"].shape
+    n_pixels, n_bands = fields["data"].shape
+    return Bunch(
+        **fields,
+        DESCR=(
+            f"{info.title}\n\n{n_pixels} labelled pixels of a scene of {height} x {width} pixels, "
+            f"{n_bands} bands, {len(fields['target_names'])} classes. Split: {fields['split']}. "
+            f"{notes}\n\nSource: {info.source}.\nLicence: {info.licence}."
+        ),
+        source=info.source,
+        licence=info.licence,
+        filenames=filenames,
+    )
+
+
+def scene_fields(
+    *,
+    cube,
+    ground_truth,
+    split,
+    random_state,
+    target_names,
+    wavelengths,
+    maps=None,
+    spectra=None,
+    block_size=16,
+    **extra,
+):
+    """Derive what every scene has from its maps and its cube or the spectra of labelled pixels."""
+    pixel_indices = np.flatnonzero(ground_truth)
+    data = cube.reshape(-1, cube.shape[2])[pixel_indices] if spectra is None else spectra
+    train, test = _split(ground_truth, maps, split, random_state, block_size)
+    return {
+        "cube": cube,
+        "ground_truth": ground_truth,
+        "data": data,
+        "target": ground_truth.ravel()[pixel_indices],
+        "pixel_indices": pixel_indices,
+        "target_names": np.array(target_names),
+        "wavelengths": wavelengths,
+        "split": split,
+        "train_indices": train,
+        "test_indices": test,
+        "train_map": _label_map(ground_truth, pixel_indices, train),
+        "test_map": _label_map(ground_truth, pixel_indices, test),
+        **extra,
+    }
+
+
+def _split(ground_truth, maps, split, random_state, block_size):
+    """Return training and test rows among the labelled pixels for a named split."""
+    labelled = ground_truth > 0
+    if split is None:
+        return None, None
+    if split == "fixed" and maps is not None:
+        return tuple(np.flatnonzero(part[labelled]) for part in maps)
+    if split == "random":
+        # 90 and not 100, so that class sizes are those of the fixed masks of Indian Pines.
+        return split_per_class(ground_truth[labelled], small_below=90, random_state=random_state)
+    if split == "spatial":
+        halves = SpatialBlockSplit(
+            ground_truth,
+            2,
+            block_size=block_size,
+            buffer=_SPATIAL_BUFFER,
+            random_state=random_state,
+        )
+        return next(halves.split())
+    raise ValueError(
+        "`split` should be one of the names in the documentation ('random', 'spatial', ...) or "
+        f"None, got {split!r}. Choose one of them."
+    )
+
+
+def _label_map(ground_truth, pixel_indices, rows):
+    """Return the label map of some of the labelled pixels, 0 elsewhere."""
+    if rows is None:
+        return None
+    chosen = np.zeros(ground_truth.size, dtype=ground_truth.dtype)
+    chosen[pixel_indices[rows]] = ground_truth.ravel()[pixel_indices[rows]]
+    return chosen.reshape(ground_truth.shape)
