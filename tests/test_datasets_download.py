@@ -77,7 +77,7 @@ def server(monkeypatch):
 @pytest.fixture
 def sample():
     return DatasetInfo(
-        name="sample",
+        folder="sample",
         title="Sample",
         source="here",
         licence="none",
@@ -181,7 +181,7 @@ def test_pinned_hashes_are_those_of_the_real_files(data_home):
     checked = 0
     for info in infos:
         for known in info.files:
-            path = data_home / info.name / known.name
+            path = data_home / info.folder / known.name
             if path.is_file():
                 assert hashlib.sha256(path.read_bytes()).hexdigest() == known.sha256
                 checked += 1

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from jplay.datasets import load_digits, load_wine, make_hyperspectral_scene
+from jplay.datasets import fingerprint, load_digits, load_wine, make_hyperspectral_scene
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,8 @@ def test_scene_of_the_layout_of_houston_at_reduced_height():
         ({"similarity": -0.1}, "`similarity` should be a fraction"),
         ({"absorption_depth": 2}, "`absorption_depth` should be a fraction"),
         ({"blur": -1}, "`blur` should be at least 0"),
+        ({"wavelength_range": (900.0, 400.0)}, "`wavelength_range` should be two rising"),
+        ({"dtype": int}, "`dtype` should be a floating-point type, got int64"),
         ({"n_bands": 1}, "`n_bands` should be an integer of at least 2"),
         ({"label_purity": 1.0}, "`label_purity` should leave pixels of every class"),
         ({"split": "fixed"}, "`split` should be"),
@@ -152,3 +154,17 @@ def test_embedded_sets_need_no_file(load, shape, tmp_path, monkeypatch):
 def test_digits_come_as_images_too():
     digits = load_digits()
     np.testing.assert_array_equal(digits.images[4].ravel(), digits.data[4])
+
+
+def test_fingerprint_tells_content_and_division_apart():
+    digits = load_digits()
+    name = fingerprint(digits)
+    assert len(name) == 64
+    assert fingerprint(load_digits(dtype=np.float32)) == name
+    changed = load_digits()
+    changed.data[0, 0] += 1
+    assert fingerprint(changed) != name
+    assert fingerprint(load_digits(random_state=1)) != name
+    undivided = load_digits()
+    undivided.train_indices = undivided.test_indices = None
+    assert fingerprint(undivided) != name

@@ -6,6 +6,7 @@ a per-user cache) and return a :class:`sklearn.utils.Bunch`.
 
 from jplay.datasets._embedded import load_digits, load_wine
 from jplay.datasets._faces import fetch_ar, fetch_extended_yale_b
+from jplay.datasets._fingerprint import fingerprint
 from jplay.datasets._folder import get_data_home
 from jplay.datasets._multilabel import fetch_multilabel
 from jplay.datasets._scenes import fetch_houston2013, fetch_indian_pines
@@ -25,6 +26,7 @@ __all__ = [
     "fetch_houston2013",
     "fetch_indian_pines",
     "fetch_multilabel",
+    "fingerprint",
     "get_data_home",
     "load_digits",
     "load_wine",

@@ -19,7 +19,6 @@ def download(url, path, sha256):
     """
     pooch = import_optional("pooch", feature="Downloading data sets", extra="data")
     requests = import_optional("requests", feature="Downloading data sets", extra="data")
-    pooch.get_logger().setLevel("WARNING")
     fetcher = pooch.create(
         path=path.parent,
         base_url="",

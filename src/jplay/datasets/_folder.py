@@ -44,7 +44,7 @@ def find_file(info, stems, suffixes, data_home):
     a known file is downloaded if it has an address.
     """
     home = get_data_home(data_home)
-    for folder in (home / info.name, home):
+    for folder in (home / info.folder, home):
         for stem in stems:
             for suffix in suffixes:
                 path = folder / f"{stem}{suffix}"
@@ -64,13 +64,13 @@ def require_file(info, stems, suffixes, data_home):
 def not_found(info, stems, suffixes, data_home):
     """Build the error that tells a person how to obtain a file."""
     home = get_data_home(data_home)
-    target = home / info.name / f"{stems[0]}{suffixes[0]}"
-    others = [f"{stem}{suffix}" for stem in stems for suffix in suffixes][1:]
-    also = f" (also accepted there: {', '.join(others)})" if others else ""
+    name = f"{stems[0]}{suffixes[0]}"
+    alternatives = [f"named {stem}" for stem in stems[1:]] + [f"as {end}" for end in suffixes[1:]]
+    also = f" (accepted too: {', '.join(alternatives)})" if alternatives else ""
     return DatasetNotFoundError(
-        f"{info.title}: no file '{stems[0]}{suffixes[0]}' in the data folder {home}. "
-        f"{info.request}; save it as {target}{also}. Licence: {info.licence}. The folder is chosen "
-        f"by `data_home` or by the environment variable {FOLDER_VARIABLE}."
+        f"{info.title}: no file '{name}' in the data folder {home}. {info.request}; save it as "
+        f"{home / info.folder / name}{also}. Licence: {info.licence}. The folder is chosen by "
+        f"`data_home` or by the environment variable {FOLDER_VARIABLE}."
     )
 
 
@@ -80,7 +80,7 @@ def _download_known(info, stems, home):
         known = info.known_file(stem)
         if known is None:
             continue
-        url = f"{mirror.rstrip('/')}/{info.name}/{known.name}" if mirror else known.url
+        url = f"{mirror.rstrip('/')}/{info.folder}/{known.name}" if mirror else known.url
         if url:
-            return download(url, home / info.name / known.name, known.sha256)
+            return download(url, home / info.folder / known.name, known.sha256)
     return None

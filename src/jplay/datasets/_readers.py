@@ -22,14 +22,15 @@ def read_arrays(path):
             f"{', '.join(sorted(_READERS))}."
         )
     try:
-        return reader(path)
-    except (MissingDependencyError, MemoryError):
+        arrays = reader(path)
+    except (MissingDependencyError, MemoryError, PermissionError):
         raise
     except Exception as error:  # the libraries raise whatever a damaged byte leads them to
         raise CorruptFileError(
             f"'{path}' ({path.stat().st_size} bytes) cannot be read as {path.suffix} ({error}). It "
             "is truncated or of another format: delete it and obtain it again."
         ) from error
+    return {name: value for name, value in arrays.items() if _is_numeric(value)}
 
 
 def read_arff(path):
@@ -66,23 +67,22 @@ def pick_array(path, arrays, names, shape):
     )
 
 
-def check_labels(path, labels, n_classes, counts=None):
-    """Return labels as int64 after checking that they are whole numbers from 0 to ``n_classes``.
+def check_labels(path, labels, n_classes, counts):
+    """Return labels as int64 after checking that they are 0 to ``n_classes``.
 
-    ``counts`` is the expected number of labelled entries, where it is known.
+    ``counts`` is the number of entries that should carry a class, that is, not be 0.
     """
-    whole = np.asarray(labels).astype(np.int64)
-    if (whole != labels).any() or whole.min() < 0 or whole.max() != n_classes:
+    if not np.isin(labels, np.arange(n_classes + 1)).all() or labels.max() != n_classes:
         raise CorruptFileError(
             f"'{path}' should hold class numbers up to {n_classes}, found values from "
-            f"{np.min(labels)} to {np.max(labels)}. It is another file: replace it."
+            f"{labels.min()} to {labels.max()}. It is another file: replace it."
         )
-    if counts is not None and np.count_nonzero(whole) != counts:
+    if np.count_nonzero(labels) != counts:
         raise CorruptFileError(
-            f"'{path}' should label {counts} samples, found {np.count_nonzero(whole)}. It is "
+            f"'{path}' should label {counts} samples, found {np.count_nonzero(labels)}. It is "
             "another version of the file or a damaged one: replace it."
         )
-    return whole
+    return labels.astype(np.int64)
 
 
 def _fits(actual, wanted):
@@ -96,7 +96,7 @@ def _read_mat(path):
         return _read_mat73(path)
     from scipy.io import loadmat
 
-    return _numeric(loadmat(path))
+    return loadmat(path)
 
 
 def _is_mat73(path):
@@ -108,9 +108,7 @@ def _read_mat73(path):
     h5py = import_optional("h5py", feature="Reading MATLAB 7.3 files", extra="data")
     with h5py.File(path, "r") as file:
         # MATLAB stores columns first, so HDF5 shows every axis in reverse.
-        return _numeric(
-            {name: np.asarray(item).T for name, item in file.items() if _is_array(item)}
-        )
+        return {name: np.asarray(item).T for name, item in file.items() if _is_array(item)}
 
 
 def _is_array(item):
@@ -162,12 +160,8 @@ def _exactly(values, length):
     return values
 
 
-def _numeric(arrays):
-    return {
-        name: value
-        for name, value in arrays.items()
-        if isinstance(value, np.ndarray) and value.dtype.kind in "buif"
-    }
+def _is_numeric(value):
+    return isinstance(value, np.ndarray) and value.dtype.kind in "buif"
 
 
 _READERS = {

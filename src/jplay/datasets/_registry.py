@@ -18,9 +18,9 @@ class KnownFile:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Where a data set comes from and how to obtain it."""
+    """Where a data set comes from, how to obtain it, and its folder in the data folder."""
 
-    name: str
+    folder: str
     title: str
     source: str
     licence: str
@@ -33,7 +33,7 @@ class DatasetInfo:
 
 
 INDIAN_PINES = DatasetInfo(
-    name="indian_pines",
+    folder="indian_pines",
     title="Indian Pines (AVIRIS, 1992)",
     source=(
         "Baumgardner, M. F., Biehl, L. L., Landgrebe, D. A. (2015). 220 Band AVIRIS Hyperspectral "
@@ -77,7 +77,7 @@ INDIAN_PINES_UNCORRECTED = replace(
 )
 
 HOUSTON2013 = DatasetInfo(
-    name="houston2013",
+    folder="houston2013",
     title="Houston (CASI, IEEE GRSS Data Fusion Contest 2013)",
     source=(
         "2013 IEEE GRSS Image Analysis and Data Fusion Contest, Hyperspectral Image Analysis "
@@ -102,7 +102,7 @@ HOUSTON2013 = DatasetInfo(
 )
 
 EXTENDED_YALE_B = DatasetInfo(
-    name="extended_yale_b",
+    folder="extended_yale_b",
     title="Extended Yale Face Database B, cropped to 32 x 32",
     source=(
         "Georghiades, Belhumeur, Kriegman (2001), doi 10.1109/34.927464; Lee, Ho, Kriegman (2005), "
@@ -121,7 +121,7 @@ EXTENDED_YALE_B = DatasetInfo(
 )
 
 AR = DatasetInfo(
-    name="ar",
+    folder="ar",
     title="AR face database, 100 subjects, cropped to 60 x 43",
     source=(
         "Martinez, A. M., Benavente, R. (1998). The AR Face Database. CVC Technical Report 24. The "
@@ -143,7 +143,7 @@ AR = DatasetInfo(
 
 def _multilabel(name, title, source, sha256):
     return DatasetInfo(
-        name="multilabel",
+        folder="multilabel",
         title=title,
         source=f"{source}; train/test split of the Mulan repository",
         licence="Free for research use; cite the source",

@@ -149,7 +149,7 @@ def fetch_indian_pines(
     every_band = np.linspace(400.0, 2500.0, 220)
     scene = _scene(
         INDIAN_PINES,
-        cube=cube.astype(dtype),
+        cube=cube.astype(dtype, order="C"),
         ground_truth=standard if maps is None else sum(maps),
         maps=maps,
         split=split,
@@ -181,9 +181,9 @@ def fetch_houston2013(
         144), rows in row-major order of the maps.
     split : {"auto", "fixed", "random", "spatial"} or None, default="auto"
         "fixed" are the contest's 2832 training and 12197 test pixels. "random" draws 50 pixels per
-        class. "spatial" keeps blocks of 16 x 16 pixels together, half of them for training,
-        with a belt of 2 pixels between. "auto" is
-        "fixed" where spectra of both sets are present, else "spatial".
+        class. "spatial" keeps blocks of 16 x 16 pixels together, half of them for training, with
+        a belt of 2 pixels between. "auto" is "fixed" where spectra of both sets are present, else
+        "spatial". None makes no split.
     random_state : int, RandomState instance or None, default=0
         For "random" and "spatial".
     dtype : dtype, default=float64
@@ -217,7 +217,7 @@ def fetch_houston2013(
         split = "fixed" if has_both else "spatial"
     scene = _scene(
         HOUSTON2013,
-        cube=None if cube is None else cube.astype(dtype),
+        cube=None if cube is None else cube.astype(dtype, order="C"),
         spectra=None if spectra is None else spectra.astype(dtype),
         ground_truth=train_map + test_map if has_both else train_map,
         maps=(train_map, test_map) if split == "fixed" else None,
@@ -412,8 +412,8 @@ def _split(ground_truth, maps, split, random_state, block_size):
         )
         return next(halves.split())
     raise ValueError(
-        "`split` should be one of the names in the documentation ('random', 'spatial', ...) or "
-        f"None, got {split!r}. Choose one of them."
+        "`split` should be 'random', 'spatial' or None, or for a real scene 'auto' or 'fixed', "
+        f"got {split!r}. Choose one of them."
     )
 
 

@@ -112,9 +112,20 @@ def make_hyperspectral_scene(
         illumination=illumination,
         absorption_depth=absorption_depth,
     )
+    first, last = wavelength_range
+    if not 0.0 < first < last:
+        raise ValueError(
+            f"`wavelength_range` should be two rising positive numbers, got {wavelength_range!r}. "
+            "Give the first and the last wavelength in nm."
+        )
+    if np.dtype(dtype).kind != "f":
+        raise ValueError(
+            f"`dtype` should be a floating-point type, got {np.dtype(dtype)}. Choose float64 or "
+            "float32."
+        )
     rng = check_random_state(random_state)
     shape = (height, width)
-    wavelengths = np.linspace(*wavelength_range, n_bands)
+    wavelengths = np.linspace(first, last, n_bands)
     endmembers = _smooth_spectra(rng, n_endmembers, n_bands, similarity)
     transmission = _transmission(wavelengths, absorption_depth)
     field_class = _fields(rng, shape, n_classes, n_regions)
