@@ -190,7 +190,7 @@ def draw(problem, model, path):
             {
                 "False colour": plotting.false_color(scene.cube, wavelengths=scene.wavelengths),
                 "Ground truth": scene.ground_truth,
-                "J-Play": _class_map(scene.cube, model),
+                "J-Play, its own classifier": _class_map(scene.cube, model),
             },
             class_names=problem.class_names,
             axes=axes,

@@ -102,15 +102,15 @@ def _sets_in(home, embedded):
         MULTILABEL,
     )
 
+    datasets = (INDIAN_PINES, HOUSTON2013, AR, EXTENDED_YALE_B, *MULTILABEL.values())
     found = {}
-    folders = [INDIAN_PINES, HOUSTON2013, AR, EXTENDED_YALE_B, next(iter(MULTILABEL.values()))]
-    for dataset in folders:
-        folder = home / dataset.name
+    for name in dict.fromkeys(dataset.folder for dataset in datasets):
+        folder = home / name
         n_files = sum(1 for path in folder.iterdir() if path.is_file()) if folder.is_dir() else 0
-        places = [embedded[dataset.name]] if dataset.name in embedded else []
+        places = [embedded[name]] if name in embedded else []
         if n_files:
             places.append(f"{n_files} {'file' if n_files == 1 else 'files'} in {folder}")
-        found[dataset.name] = ", ".join(places) or None
+        found[name] = ", ".join(places) or None
     return found
 
 
