@@ -88,6 +88,14 @@ def test_indian_pines_without_tensorly_names_the_extra(tmp_path, monkeypatch):
     assert result.stdout == ""
 
 
+def test_missing_matplotlib_is_said_before_the_fit(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = run_demo(tmp_path, "--data", "digits")
+    assert result.exit_code == 2
+    assert "pip install 'jplay[plot]'" in result.stderr
+    assert "JPlay:" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

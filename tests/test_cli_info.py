@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from jplay import __version__
 from jplay.cli._app import app
+from jplay.cli._info import _version
 
 
 def facts():
@@ -25,6 +26,12 @@ def test_versions_are_those_installed():
     assert found["optional_packages"]["typer"] == {"version": version("typer"), "extra": "cli"}
     assert found["threads"]["cpus"] >= 1
     assert all(pool["threads"] >= 1 for pool in found["threads"]["libraries"])
+
+
+def test_package_under_another_distribution_name_is_found():
+    # The package sklearn is distributed as scikit-learn.
+    assert _version("sklearn") == version("scikit-learn")
+    assert _version("no_such_package") is None
 
 
 def test_data_sets_in_the_folder_are_found(tmp_path, monkeypatch):

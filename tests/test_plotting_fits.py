@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,12 @@ def test_convergence_takes_a_result_and_given_axes(model):
     returned = plot_convergence(model.result_, axes=axes)
     assert list(returned) == list(axes)
     assert len(figure.axes) == 2
+
+
+def test_convergence_without_residuals_leaves_their_axes_empty(model):
+    objective, residuals = plot_convergence(replace(model.result_, residuals=[]))
+    assert objective.lines
+    assert not residuals.lines
 
 
 def test_convergence_refuses_an_unfitted_model():

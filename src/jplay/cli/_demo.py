@@ -64,9 +64,12 @@ def demo(
     Settings that are not given are those of jplay.JPlay.
     """
     from jplay import JPlay
+    from jplay._optional import import_optional
     from jplay.cli._progress import FitProgress
 
     started = perf_counter()
+    # Asked for now, so that a missing package is not found out after the fit.
+    figures = import_optional("matplotlib.figure", feature="The demo's picture", extra="plot")
     output_dir.mkdir(parents=True, exist_ok=True)
     problem = load_problem(data, n_train, seed)
     settings = {"n_components": n_components, "n_layers": n_layers, "max_iter": max_iter}
@@ -78,7 +81,7 @@ def demo(
     fit_seconds = perf_counter() - fit_started
 
     scores = compare(problem, model)
-    picture = draw(problem, model, output_dir / f"{data.value}.png")
+    picture = draw(problem, model, figures, output_dir / f"{data.value}.png")
     summary = {
         "data": data.value,
         "seed": seed,
@@ -168,12 +171,10 @@ def _score(features, n_features, classifier, y_true, y_pred):
     )
 
 
-def draw(problem, model, path):
+def draw(problem, model, figures, path):
     """Save the class map beside image and ground truth, or the subspaces where there is no map."""
     from jplay import plotting
-    from jplay._optional import import_optional
 
-    figures = import_optional("matplotlib.figure", feature="The picture", extra="plot")
     n_panels = len(model.layer_sizes_) if problem.scene is None else 3
     figure = figures.Figure(figsize=(4.5 * n_panels, 5.5), layout="constrained")
     axes = figure.subplots(1, n_panels, squeeze=False)[0]

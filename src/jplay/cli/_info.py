@@ -2,7 +2,8 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
 from jplay import __version__
 from jplay.cli._output import JsonFlag, print_json, results_console
@@ -53,7 +54,14 @@ def _version(package):
     try:
         return version(package)
     except PackageNotFoundError:
-        return None
+        # Some packages are distributed under other names, as cupy is under cupy-cuda12x.
+        distributions = _distributions().get(package)
+        return version(distributions[0]) if distributions else None
+
+
+@cache
+def _distributions():
+    return packages_distributions()
 
 
 def _threads():

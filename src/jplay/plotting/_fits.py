@@ -57,9 +57,10 @@ def _plot_residuals(ax, iterations, result):
     for layer, history in enumerate(per_layer, 1):
         largest = [float(np.max(np.atleast_2d(np.asarray(r))[-1])) for r in history]
         ax.plot(iterations, largest, marker=".", label=f"layer {layer}")
-    ax.set_yscale("log")
     ax.set_title("Largest residual of each layer")
-    ax.legend(frameon=False, fontsize="small")
+    if ax.lines:
+        ax.set_yscale("log")
+        ax.legend(frameon=False, fontsize="small")
 
 
 def plot_subspaces(layers, y, *, class_names=None, colors=None, axes=None):
