@@ -9,7 +9,7 @@ demo: $(VENV)/.demo  ## Fit J-Play on a real hyperspectral scene and draw the ma
 	$(BIN)/jplay demo
 
 test: $(VENV)/.test  ## Run the tests
-	$(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.lint  ## Style, types and the direction of imports
 	$(BIN)/ruff check .

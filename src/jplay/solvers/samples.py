@@ -8,6 +8,7 @@ on disk and arrays on a cluster are implementations of the same two operations.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -148,7 +149,7 @@ class ArraySamples:
         """One contiguous run of rows per thread, always the same: sums are reproducible."""
         n_chunks = 1 if self.pool is None else self.pool._max_workers
         edges = np.linspace(0, self.X.shape[0], n_chunks + 1).astype(int)
-        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(edges)]
 
     def _map(self, function):
         if self.pool is None:
