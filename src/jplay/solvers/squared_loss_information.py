@@ -1,0 +1,130 @@
+"""Squared-loss mutual information by least-squares density-ratio fitting (LSDR)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jplay._array_api import solve_positive
+from jplay.numerics.kernels import (
+    gaussian,
+    median_distance,
+    squared_distances,
+    weighted_pair_products,
+)
+from jplay.solvers.information import Choice, KernelSettings, Samples
+
+
+def _add_to_diagonal(matrix, value):
+    matrix = matrix.copy()
+    matrix[np.diag_indices_from(matrix)] += value
+    return matrix
+
+
+def _moments(kernel, target_kernel):
+    """``H`` (second moments over all pairs of sample and target) and ``h`` (over the samples)."""
+    n_samples = len(kernel)
+    second = (kernel.T @ kernel) * (target_kernel.T @ target_kernel) / n_samples**2
+    return second, np.einsum("ik,ik->k", kernel, target_kernel) / n_samples
+
+
+def information_and_gradient(frame, samples, target_kernel, target_gram, settings):
+    r"""Estimate of squared-loss mutual information and its gradient.
+
+    ``h^T a - a^T H a / 2`` with ``a = (H + reg I)^{-1} h``,
+    ``H = (K_y^T K_y / n) o (K_z^T K_z / n)`` and ``h = mean_i K_z(z_i, .) K_y(y_i, .)``.
+
+    Parameters
+    ----------
+    frame : ndarray of shape (n_components, n_features)
+    samples : Samples
+    target_kernel : ndarray of shape (n_samples, n_centers)
+    target_gram : ndarray of shape (n_centers, n_centers)
+        ``target_kernel.T @ target_kernel / n_samples``.
+    settings : KernelSettings
+
+    Returns
+    -------
+    information : float
+        Without the constant -1/2.
+    gradient : ndarray of shape (n_components, n_features)
+        With respect to ``frame``; all entries free.
+    """
+    X, X_centers = samples.X, samples.X[samples.centers]
+    Z = X @ frame.T
+    Z_centers = Z[samples.centers]
+    n_samples = len(X)
+    kernel = gaussian(squared_distances(Z, Z_centers), settings.width)
+    second = target_gram * (kernel.T @ kernel) / n_samples
+    first = np.einsum("ik,ik->k", kernel, target_kernel) / n_samples
+    regularized = _add_to_diagonal(second, settings.reg)
+    ratio = solve_positive(regularized, first)
+    shrunk = solve_positive(regularized, first - second @ ratio)
+    information = float(first @ ratio - ratio @ second @ ratio / 2)
+    # dJ = dh^T (a + b) - (b + a / 2)^T dH a, with (H + reg I) b = h - H a.
+    pair = np.outer(shrunk + ratio / 2, ratio)
+    slopes = target_kernel * (ratio + shrunk) - kernel @ ((pair + pair.T) * target_gram)
+    weights = slopes * kernel / (-n_samples * settings.width**2)
+    return information, weighted_pair_products(weights, Z, Z_centers, X, X_centers)
+
+
+@dataclass(frozen=True)
+class SquaredLossCriterion:
+    """Least-squares estimate of squared-loss mutual information.
+
+    Attributes
+    ----------
+    samples : Samples
+    widths : tuple of float
+        Candidate widths as multiples of the median distance.
+    regs : tuple of float
+        Candidate ridges as multiples of the mean diagonal of ``H``.
+    """
+
+    samples: Samples
+    widths: tuple
+    regs: tuple
+
+    def target_kernel(self, target_width):
+        """Equality of classes; otherwise a Gaussian on the targets. Shape (n, b)."""
+        if self.samples.are_classes:
+            targets = self.samples.targets
+            return targets @ targets[self.samples.centers].T
+        return gaussian(self.samples.target_distances(), target_width)
+
+    def evaluator(self, settings):
+        target_kernel = self.target_kernel(settings.target_width)
+        target_gram = target_kernel.T @ target_kernel / len(target_kernel)
+        return lambda frame: information_and_gradient(
+            frame, self.samples, target_kernel, target_gram, settings
+        )
+
+    def choose(self, frame):
+        """Settings with the best cross-validated least-squares score at ``frame``."""
+        Z = self.samples.X @ frame.T
+        distances = squared_distances(Z, Z[self.samples.centers])
+        width_unit = median_distance(distances)
+        target_unit = median_distance(self.samples.target_distances())
+        best = None
+        for multiple in self.widths:
+            width, target_width = multiple * width_unit, multiple * target_unit
+            kernel = gaussian(distances, width)
+            target_kernel = self.target_kernel(target_width)
+            ridge_unit = (
+                np.mean(kernel**2, axis=0) @ np.mean(target_kernel**2, axis=0) / len(kernel.T)
+            )
+            scores = self._held_out_scores(kernel, target_kernel, np.array(self.regs) * ridge_unit)
+            winner = int(np.argmax(scores))
+            if best is None or scores[winner] > best.score:
+                reg = float(self.regs[winner] * ridge_unit)
+                best = Choice(KernelSettings(width, target_width, reg), float(scores[winner]))
+        return best
+
+    def _held_out_scores(self, kernel, target_kernel, regs):
+        scores = np.zeros(len(regs))
+        for train, held_out in self.samples.fold_rows():
+            second, first = _moments(kernel[train], target_kernel[train])
+            second_out, first_out = _moments(kernel[held_out], target_kernel[held_out])
+            for i, reg in enumerate(regs):
+                ratio = solve_positive(_add_to_diagonal(second, reg), first)
+                scores[i] += first_out @ ratio - ratio @ second_out @ ratio / 2
+        return scores / (self.samples.folds.max() + 1)
