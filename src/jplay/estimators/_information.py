@@ -57,6 +57,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
         "regs": ["array-like"],
         "n_centers": [Interval(Integral, 1, None, closed="left")],
         "cv": [Interval(Integral, 2, None, closed="left")],
+        "init": [StrOptions({"auto", "pca", "gradient", "random"})],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -72,6 +73,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
         regs=(1e-3, 1e-2, 1e-1, 1.0),
         n_centers=200,
         cv=5,
+        init="auto",
         n_restarts=2,
         max_iter=100,
         tol=1e-3,
@@ -83,6 +85,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
         self.regs = regs
         self.n_centers = n_centers
         self.cv = cv
+        self.init = init
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.tol = tol
@@ -160,6 +163,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
             self._criterion(samples, widths, regs),
             samples,
             self.n_components,
+            init=self.init,
             n_restarts=self.n_restarts,
             max_iter=self.max_iter,
             tol=self.tol,

@@ -31,9 +31,11 @@ class LSDR(InformationSubspace):
         Kernel centres, drawn from the samples. Memory grows as ``n_samples * n_centers``.
     cv : int, default=5
         Folds of the cross-validation.
+    init : {"auto", "pca", "gradient", "random"}, default="auto"
+        Starts before the random ones: the principal axes, the directions along which kernel
+        regressions of the target change most, both, or none.
     n_restarts : int, default=2
-        Random starts beside the principal axes and the directions along which kernel
-        regressions of the target change most.
+        Random starts. All starts are climbed for a few steps; the best goes on.
     max_iter : int, default=100
         Steps of one climb; the settings are chosen again after each.
     tol : float, default=1e-3

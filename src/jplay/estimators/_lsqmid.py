@@ -13,7 +13,7 @@ class LSQMID(InformationSubspace):
 
     between the projected samples :math:`z = W x` and the target. Only the derivative of
     :math:`f` is estimated: :math:`\partial f / \partial z_l = \theta_l^T \phi` with Gaussian bases
-    :math:`\phi`, :math:`\theta_l = -(H + \lambda I)^{-1} h_l`, where ``H`` is the Gram matrix of the
+    :math:`\phi`, :math:`\theta_l = -(H + \lambda I)^{-1} h_l`, ``H`` the Gram matrix of the
     bases and :math:`h_l` the mean of their derivatives under ``f``. The climb uses
 
     .. math:: \frac{\partial \mathrm{QMI}}{\partial W_{ll'}} =
@@ -37,9 +37,11 @@ class LSQMID(InformationSubspace):
         ``n_samples * n_centers``.
     cv : int, default=5
         Folds of the cross-validation.
+    init : {"auto", "pca", "gradient", "random"}, default="auto"
+        Starts before the random ones: the principal axes, the directions along which kernel
+        regressions of the target change most, both, or none.
     n_restarts : int, default=2
-        Random starts beside the principal axes and the directions along which kernel
-        regressions of the target change most.
+        Random starts. All starts are climbed for a few steps; the best goes on.
     max_iter : int, default=100
         Steps of one climb; the settings are chosen again after each.
     tol : float, default=1e-3

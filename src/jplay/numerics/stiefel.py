@@ -2,8 +2,8 @@
 
 A frame is a matrix ``W`` of shape (n_components, n_features) with ``W W^T = I``. Functions that do
 not change when ``W`` is rotated within its span live on the Grassmann manifold; its tangent
-vectors ``D`` at ``W`` satisfy ``D W^T = 0``. Geodesics use the singular value decomposition of ``D``,
-in ``O(n_components^2 n_features)``, never an exponential of size ``n_features``.
+vectors ``D`` at ``W`` satisfy ``D W^T = 0``. Geodesics use the singular value decomposition of
+``D``, in ``O(n_components^2 n_features)``, never an exponential of size ``n_features``.
 """
 
 from dataclasses import dataclass

@@ -59,10 +59,7 @@ def _line_search(evaluate, curve, value, slope, angle):
         frame = curve.point(t)
         trial_value, gradient = evaluate(frame)
         new_slope = float(np.sum(gradient * curve.velocity(t)))
-        if trial_value is None:
-            gain = t * (slope + new_slope) / 2
-        else:
-            gain = trial_value - value
+        gain = t * (slope + new_slope) / 2 if trial_value is None else trial_value - value
         if gain >= _SUFFICIENT * t * slope:
             return _Trial(t, frame, trial_value, gradient, new_slope, gain)
         angle /= 2

@@ -134,20 +134,22 @@ def gradient_start(samples, n_components):
     return np.linalg.eigh(outer)[1][:, ::-1][:, :n_components].T
 
 
-def starting_frames(samples, n_components, n_restarts, rng):
-    """The principal axes, the gradient start, and ``n_restarts`` random subspaces.
+def starting_frames(samples, n_components, init, n_restarts, rng):
+    """The principal axes, the gradient start or both, then ``n_restarts`` random subspaces.
 
     ``samples.X`` is expected in principal coordinates.
     """
     n_features = samples.X.shape[1]
-    yield np.eye(n_components, n_features)
-    yield np.ascontiguousarray(gradient_start(samples, n_components))
-    for _ in range(n_restarts):
+    if init in ("pca", "auto"):
+        yield np.eye(n_components, n_features)
+    if init in ("gradient", "auto"):
+        yield np.ascontiguousarray(gradient_start(samples, n_components))
+    for _ in range(max(1, n_restarts) if init == "random" else n_restarts):
         yield random_frame(n_components, n_features, rng)
 
 
 def search_subspace(
-    criterion, samples, n_components, *, n_restarts, max_iter, tol, rng, on_step=None
+    criterion, samples, n_components, *, init, n_restarts, max_iter, tol, rng, on_step=None
 ):
     """Find the subspace that maximises ``criterion``.
 
@@ -160,8 +162,10 @@ def search_subspace(
     samples : Samples
         ``X`` in principal coordinates.
     n_components : int
+    init : {"auto", "pca", "gradient", "random"}
+        Deterministic starts: both, one of them, or none.
     n_restarts : int
-        Random starts beside the two deterministic ones.
+        Random starts.
     max_iter : int
         Steps of one climb.
     tol : float
@@ -188,7 +192,7 @@ def search_subspace(
         return search.frame, criterion.choose(search.frame), search.status
 
     best = None
-    for start in starting_frames(samples, n_components, n_restarts, rng):
+    for start in starting_frames(samples, n_components, init, n_restarts, rng):
         candidate = climb(start, criterion.choose(start), min(_SCREENING_STEPS, max_iter))
         if best is None or candidate[1].score > best[1].score:
             best = candidate
