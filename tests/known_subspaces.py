@@ -46,9 +46,9 @@ PROBLEMS = {
     "two classes, parabola": (_parabola, 800, 20, 2),
     "two classes, quadrants": (_quadrants, 800, 25, 2),
     "four classes, rings": (_rings, 800, 30, 2),
-    "label sets": (_label_sets, 1000, 50, 2),
+    "label sets": (_label_sets, 1200, 50, 2),
     "two real targets": (_real_pair, 800, 30, 2),
-    "spread of a real target": (_spread, 800, 20, 1),
+    "spread of a real target": (_spread, 1500, 20, 1),
 }
 
 

@@ -18,6 +18,7 @@ from jplay.solvers.grassmann import SearchStatus, SearchStep, maximize_over_subs
 _SCREENING_STEPS = 15
 _MAX_ROUNDS = 6
 _START_RIDGE = 1e-3
+_START_SHRINKAGE = 0.75
 
 
 @dataclass(frozen=True)
@@ -111,27 +112,38 @@ def target_features(samples):
     return features[:, scale > 0] / scale[scale > 0]
 
 
-def gradient_start(samples, n_components):
-    """Directions along which kernel regressions of the target change most.
+def leading_gradients(X, centers, features, n_components):
+    """Directions along which kernel ridge regressions of ``features`` on ``X`` change most.
 
-    Leading eigenvectors of the mean outer product of the gradients of kernel ridge
-    regressions of :func:`target_features` on ``X``: a start that costs one linear solve.
+    Leading eigenvectors, as rows, of the mean outer product of the regressions' gradients.
     """
-    X, centers = samples.X, samples.X[samples.centers]
-    distances = squared_distances(X, centers)
-    width = median_distance(distances)
-    kernel = gaussian(distances, width)
-    features = target_features(samples)
-    between_centers = kernel[samples.centers]
+    X_centers = X[centers]
+    distances = squared_distances(X, X_centers)
+    kernel = gaussian(distances, median_distance(distances))
+    between_centers = kernel[centers]
     normal = kernel.T @ kernel + _START_RIDGE * len(X) * between_centers
     normal[np.diag_indices_from(normal)] += 1e-8 * np.trace(normal)
     coefficients = np.linalg.solve(normal, kernel.T @ features)
     outer = np.zeros((X.shape[1], X.shape[1]))
     for coefficient in coefficients.T:
         weights = between_centers * coefficient
-        gradients = weights @ centers - weights.sum(axis=1)[:, None] * centers
+        gradients = weights @ X_centers - weights.sum(axis=1)[:, None] * X_centers
         outer += gradients.T @ gradients
     return np.linalg.eigh(outer)[1][:, ::-1][:, :n_components].T
+
+
+def gradient_start(samples, n_components):
+    """Frame from :func:`leading_gradients`, a few dimensions at a time.
+
+    Regressions are poor in many dimensions. Dropping only the least useful directions
+    and fitting again in what is left makes each of them better than the one before.
+    """
+    features = target_features(samples)
+    frame = np.eye(samples.X.shape[1])
+    while len(frame) > n_components:
+        keep = max(n_components, min(len(frame) - 1, int(_START_SHRINKAGE * len(frame))))
+        frame = leading_gradients(samples.X @ frame.T, samples.centers, features, keep) @ frame
+    return frame
 
 
 def starting_frames(samples, n_components, init, n_restarts, rng):
@@ -143,7 +155,7 @@ def starting_frames(samples, n_components, init, n_restarts, rng):
     if init in ("pca", "auto"):
         yield np.eye(n_components, n_features)
     if init in ("gradient", "auto"):
-        yield np.ascontiguousarray(gradient_start(samples, n_components))
+        yield gradient_start(samples, n_components)
     for _ in range(max(1, n_restarts) if init == "random" else n_restarts):
         yield random_frame(n_components, n_features, rng)
 

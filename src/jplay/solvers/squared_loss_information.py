@@ -20,11 +20,31 @@ def _add_to_diagonal(matrix, value):
     return matrix
 
 
-def _moments(kernel, target_kernel):
-    """``H`` (second moments over all pairs of sample and target) and ``h`` (over the samples)."""
-    n_samples = len(kernel)
-    second = (kernel.T @ kernel) * (target_kernel.T @ target_kernel) / n_samples**2
-    return second, np.einsum("ik,ik->k", kernel, target_kernel) / n_samples
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over samples from which ``H`` and ``h`` follow; those of a part can be taken away."""
+
+    gram: np.ndarray
+    target_gram: np.ndarray
+    joint: np.ndarray
+    n_samples: int
+
+    @classmethod
+    def over(cls, kernel, target_kernel):
+        joint = np.einsum("ik,ik->k", kernel, target_kernel)
+        return cls(kernel.T @ kernel, target_kernel.T @ target_kernel, joint, len(kernel))
+
+    def without(self, part):
+        return _Sums(
+            self.gram - part.gram,
+            self.target_gram - part.target_gram,
+            self.joint - part.joint,
+            self.n_samples - part.n_samples,
+        )
+
+    def moments(self):
+        """``H`` over all pairs of sample and target, and ``h`` over the samples."""
+        return self.gram * self.target_gram / self.n_samples**2, self.joint / self.n_samples
 
 
 def information_and_gradient(frame, samples, target_kernel, target_gram, settings):
@@ -120,11 +140,20 @@ class SquaredLossCriterion:
         return best
 
     def _held_out_scores(self, kernel, target_kernel, regs):
+        """Cross-validated ``h^T a - a^T H a / 2`` for every ridge."""
+        held_out_rows = [out for _, out in self.samples.fold_rows()]
+        parts = [_Sums.over(kernel[out], target_kernel[out]) for out in held_out_rows]
+        whole = _Sums(
+            sum(part.gram for part in parts),
+            sum(part.target_gram for part in parts),
+            sum(part.joint for part in parts),
+            len(kernel),
+        )
         scores = np.zeros(len(regs))
-        for train, held_out in self.samples.fold_rows():
-            second, first = _moments(kernel[train], target_kernel[train])
-            second_out, first_out = _moments(kernel[held_out], target_kernel[held_out])
+        for part in parts:
+            second, first = whole.without(part).moments()
+            second_out, first_out = part.moments()
             for i, reg in enumerate(regs):
                 ratio = solve_positive(_add_to_diagonal(second, reg), first)
                 scores[i] += first_out @ ratio - ratio @ second_out @ ratio / 2
-        return scores / (self.samples.folds.max() + 1)
+        return scores / len(parts)
