@@ -1,9 +1,10 @@
 """The paper's AR and Extended Yale-B rows with a 1-NN classifier (its Table 2).
 
 Run ``JPLAY_DATA=... python benchmarks/method_rows.py [--splits 10] [--markdown FILE]``. AR has one
-split (session 1 against session 2); Extended Yale-B draws ten images per subject, ``--splits`` times.
-Images are reduced by PCA to 98 % of their variance first, as for Fisherfaces; the PCA row
-itself uses the published number of components. Raw pixels, no scaling.
+split (session 1 against session 2); Extended Yale-B draws ten images per subject,
+``--splits`` times. Images are reduced by PCA to 98 % of their variance first, as for Fisherfaces
+(LPP: to 300 components, since it keeps more than the 98 % leave); the PCA row itself uses the
+published number of components. Raw pixels, no scaling.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import jplay
+from jplay import estimators
 
 ENERGY = 0.98
 
@@ -62,8 +64,8 @@ def read_yale(folder, seed, per_subject=10):
     return Split(X[train], y[train], X[test], y[test])
 
 
-def fisherfaces(model):
-    return make_pipeline(PCA(ENERGY, svd_solver="full"), model)
+def fisherfaces(model, kept=ENERGY):
+    return make_pipeline(PCA(kept, svd_solver="full"), model)
 
 
 def make_rows():
@@ -71,9 +73,9 @@ def make_rows():
         Row("raw pixels", lambda r, s: "passthrough", (1024, 2580), (45.77, 71.71)),
         Row("PCA", lambda r, s: PCA(r, svd_solver="full"), (120, 80), (41.05, 68.43)),
     ]
-    if hasattr(jplay.estimators, "LPP"):
+    if hasattr(estimators, "LPP"):
         rows.append(
-            Row("LPP", lambda r, s: fisherfaces(jplay.LPP(r)), (170, 70), (70.75, 70.86)),
+            Row("LPP", lambda r, s: fisherfaces(jplay.LPP(r), 300), (170, 70), (70.75, 70.86))
         )
     return [
         *rows,
@@ -110,7 +112,7 @@ def make_rows():
             (71.29, 75.14),
         ),
         Row(
-            "LSDR, one climb of 5 steps from PCA",
+            "LSDR, PCA start, climbs of 5 steps",
             lambda r, s: fisherfaces(
                 jplay.LSDR(r, init="pca", n_restarts=0, max_iter=5, random_state=s)
             ),
@@ -126,6 +128,14 @@ def make_rows():
         Row(
             "LSQMID",
             lambda r, s: fisherfaces(jplay.LSQMID(r, random_state=s)),
+            (60, 80),
+            (71.48, 73.29),
+        ),
+        Row(
+            "LSQMID, PCA start, climbs of 5 steps",
+            lambda r, s: fisherfaces(
+                jplay.LSQMID(r, init="pca", n_restarts=0, max_iter=5, random_state=s)
+            ),
             (60, 80),
             (71.48, 73.29),
         ),
