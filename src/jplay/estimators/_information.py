@@ -187,7 +187,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
                 f"{type(self).__name__} did not converge to tol={self.tol} after {self.n_iter_} "
                 f"steps in all: {result.status.value}.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         return self
 
