@@ -19,8 +19,7 @@ class LSQMID(InformationSubspace):
     .. math:: \frac{\partial \mathrm{QMI}}{\partial W_{ll'}} =
         \frac1n \sum_i g_l(z_i, y_i) x_{il'} - \frac1{n^2} \sum_{ij} g_l(z_j, y_i) x_{jl'}
 
-    along geodesics of the Grassmann manifold. Having no density in a denominator, it
-    minds outliers less than :class:`LSDR`. Classes enter as one-hot vectors.
+    along geodesics of the Grassmann manifold. Classes enter as one-hot vectors.
 
     Parameters
     ----------
