@@ -118,9 +118,9 @@ def test_derivative_agrees_with_finite_differences_of_the_gaussian_closed_form(a
     settings = criterion.choose(weights[None]).settings
     _, scaled = criterion.evaluator(settings)(weights[None])
     found = scaled[0] / np.exp(quadratic.log_gram_scale(1, 1, settings))
-    assert np.linalg.norm(found - exact) < 0.12 * np.linalg.norm(exact)
+    assert np.linalg.norm(found - exact) < 0.15 * np.linalg.norm(exact)
     tangent = np.array([-weights[1], weights[0]])
-    assert found @ tangent == pytest.approx(exact @ tangent, rel=0.12)
+    assert found @ tangent == pytest.approx(exact @ tangent, rel=0.15)
 
 
 def test_score_is_the_logarithm_of_twice_the_information():
