@@ -1,6 +1,9 @@
+import os
+
 import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
+from sklearn import config_context
 from sklearn.datasets import load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -172,3 +175,19 @@ def test_array_api_scatters_agree_with_numpy():
     strict = local_scatters(xp.asarray(X), [xp.asarray(i) for i in class_indices(y)])
     for actual, expected in zip(strict, local_scatters(X, class_indices(y)), strict=True):
         np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-10)
+
+
+@pytest.mark.skipif(
+    "SCIPY_ARRAY_API" not in os.environ, reason="scikit-learn dispatches with SCIPY_ARRAY_API=1"
+)
+@pytest.mark.parametrize("embedding", ["weighted", "orthonormalized", "plain"])
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_estimator_keeps_the_array_library(library, embedding):
+    xp = pytest.importorskip(library)
+    X, y = load_wine(return_X_y=True)
+    expected = LFDA(2, embedding=embedding).fit(X, y).transform(X)
+    with config_context(array_api_dispatch=True):
+        lfda = LFDA(2, embedding=embedding).fit(xp.asarray(X), xp.asarray(y))
+        found = lfda.transform(xp.asarray(X))
+    assert type(found) is type(lfda.components_) is type(xp.asarray(X))
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-6, atol=1e-8)

@@ -2,6 +2,10 @@
 
 from jplay.estimators._autorule import AutoRULe
 from jplay.estimators._jplay import JPlay
+from jplay.estimators._lfda import LFDA
 from jplay.estimators._lpp import LPP
+from jplay.estimators._lsdr import LSDR
+from jplay.estimators._lsqmid import LSQMID
+from jplay.estimators._npe import NPE
 
-__all__ = ["LPP", "AutoRULe", "JPlay"]
+__all__ = ["LFDA", "LPP", "LSDR", "LSQMID", "NPE", "AutoRULe", "JPlay"]
