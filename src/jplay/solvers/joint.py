@@ -190,7 +190,9 @@ def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis,
             rebuild_form = theta.mT @ rebuild_form @ theta
             if model.reconstruction:
                 rebuild_form = rebuild_form + lost @ lost
-            manifold_form = beta * identity(theta.shape[1], theta) + theta.mT @ manifold_form @ theta
+            manifold_form = (
+                beta * identity(theta.shape[1], theta) + theta.mT @ manifold_form @ theta
+            )
             downstream_coef = downstream_coef @ theta
     return updated
 

@@ -230,8 +230,7 @@ class ArraySamples:
             return found
 
         *ratios, weights = [
-            xp.min(xp.stack(parts), axis=0)
-            for parts in zip(*self._reduce(lowest), strict=True)
+            xp.min(xp.stack(parts), axis=0) for parts in zip(*self._reduce(lowest), strict=True)
         ]
         return [xp.astype(ratio, xp.float64) for ratio in ratios], float(weights[0])
 
