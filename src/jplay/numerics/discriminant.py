@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jplay._array_api import identity, namespace
+from jplay.numerics.eigen import range_basis, symmetrize
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,12 @@ class NearestMeanRule:
 
 
 def shrunk_covariance(covariance, degrees_of_freedom):
-    """Oracle approximating shrinkage towards a multiple of the identity (Chen et al. 2010)."""
+    """Covariance pulled towards a multiple of the identity by ``p / (p + degrees of freedom)``."""
     xp = namespace(covariance)
     size = covariance.shape[0]
-    scale = float(xp.sum(covariance * identity(size, covariance))) / size
-    mean_square = float(xp.mean(covariance * covariance))
-    spread = (degrees_of_freedom + 1) * (mean_square - scale**2 / size)
-    shrinkage = min(1.0, (mean_square + scale**2) / spread) if spread > 0 else 1.0
-    target = max(scale, float(xp.finfo(covariance.dtype).tiny)) * identity(size, covariance)
-    return (1 - shrinkage) * covariance + shrinkage * target
+    shrinkage = size / (size + degrees_of_freedom)
+    scale = xp.linalg.trace(covariance) / size
+    return (1 - shrinkage) * covariance + shrinkage * scale * identity(size, covariance)
 
 
 def nearest_mean_rule(Z, Y):
@@ -42,12 +40,23 @@ def nearest_mean_rule(Z, Y):
     xp = namespace(Z)
     sizes = xp.sum(Y * Y, axis=0)
     means = (Y.mT @ Z) / sizes[:, None]
-    within = Z.mT @ Z - (means.mT * sizes) @ means
-    freedom = max(1.0, float(xp.sum(sizes)) - means.shape[0])
-    covariance = shrunk_covariance((within + within.mT) / (2 * freedom), freedom)
+    n_samples = float(xp.sum(sizes))
+    centre = (sizes @ means) / n_samples
+    total = Z.mT @ Z - n_samples * (centre[:, None] * centre[None, :])
+    # In coordinates where the features have unit total covariance the rule, shrinkage
+    # included, does not depend on how the subspace is scaled.
+    scales, axes = range_basis(total, rtol=1e-10)
+    whitener = axes * xp.sqrt(n_samples / scales)
+    white_means = (means - centre) @ whitener
+    between = (white_means.mT * sizes) @ white_means
+    freedom = max(1.0, n_samples - means.shape[0])
+    within = n_samples * identity(whitener.shape[1], total) - between
+    covariance = shrunk_covariance(symmetrize(within) / freedom, freedom)
     # Rounding may leave a covariance of zero slightly indefinite: clip its spectrum.
     values, vectors = xp.linalg.eigh(covariance)
-    floor = float(xp.max(values)) * 1e-12 + float(xp.finfo(values.dtype).tiny)
+    floor = 1e-12 * max(1.0, float(xp.max(values)))
     values = xp.where(values > floor, values, xp.full_like(values, floor))
-    coef = ((means @ vectors) / values) @ vectors.mT
-    return NearestMeanRule(means, coef, -0.5 * xp.sum(means * coef, axis=1))
+    white_coef = ((white_means @ vectors) / values) @ vectors.mT
+    coef = white_coef @ whitener.mT
+    intercept = -0.5 * xp.sum(white_means * white_coef, axis=1) - coef @ centre
+    return NearestMeanRule(means, coef, intercept)

@@ -103,9 +103,7 @@ def objective_from_moments(chain, thetas, coef, label_square, model):
     """The four weighted terms of Eq. 6 from second moments."""
     xp = namespace(coef)
     rebuilt = manifold = 0.0
-    for here, ahead, theta, theta_A in zip(
-        chain.moments, chain.moments[1:], thetas, chain.theta_A, strict=False
-    ):
+    for here, ahead, theta in zip(chain.moments, chain.moments[1:], thetas, strict=False):
         if model.reconstruction:
             overlap = xp.sum((theta @ theta.mT) * ahead.A)
             rebuilt += float(xp.linalg.trace(here.A) - 2 * xp.linalg.trace(ahead.A) + overlap)
