@@ -113,8 +113,8 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     layer_sizes_ : list of int
     affinity_ : csr_array of shape (n_samples, n_samples)
     bandwidth_ : float or None
-    objective_history_ : ndarray
-        Objective after each iteration and, with ``solver="fast"``, after the final repair.
+    objective_history_ : ndarray of shape (n_iter_,)
+        Objective after each (outer) iteration, the last one exactly feasible.
     n_iter_ : int
     result_ : SolverResult
         Status and full history: objective, its four terms, all residuals.

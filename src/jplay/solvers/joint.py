@@ -300,7 +300,7 @@ def _run(samples, statistics, thetas, model, schedule, callback):
         )
     chain = forward(first, thetas)
     coef = ridge_coef(chain.moments[-1], model)
-    history.append(objective_from_moments(chain, thetas, coef, label_square, model))
+    history[-1] = objective_from_moments(chain, thetas, coef, label_square, model)
     return SolverResult(
         thetas=thetas,
         coef=coef,
