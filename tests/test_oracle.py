@@ -66,7 +66,9 @@ def test_oracle_affinity(number):
     case = load_case(number)
     affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
     np.testing.assert_allclose(affinity.toarray(), case.affinity, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(fitted(number).affinity_.toarray(), case.affinity, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        fitted(number).affinity_.toarray(), case.affinity, rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("number", CASES)

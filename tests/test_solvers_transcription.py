@@ -128,10 +128,11 @@ def test_coordinates_in_the_row_space_give_the_same_projection():
 def test_complete_runs_agree(labels, shape, switches):
     X, Y, affinity, _ = make_problem(shape, labels, seed=4)
     layer_sizes = [9, 7, 4]
-    model = ModelSettings(alpha=2.0, beta=0.2, gamma=0.5, eta=0.3, **switches)
-    settings = replace(
-        plain.Settings(**model.__dict__), max_iter=3, inner_max_iter=100, tol=1e-300
-    )
+    # Without reconstruction the manifold term alone would shrink pre-trained layers until their
+    # rank is a matter of rounding, and two implementations start the next layer differently.
+    eta = 0.3 if switches.get("reconstruction", True) else 0.0
+    model = ModelSettings(alpha=2.0, beta=0.2, gamma=0.5, eta=eta, **switches)
+    settings = replace(plain.Settings(**model.__dict__), max_iter=3, inner_max_iter=100, tol=1e-300)
     thetas, coef, history = plain.solve_jplay(X, Y, affinity, layer_sizes, settings)
     result = solve_jplay(
         ArraySamples(X, Y, scipy.sparse.csr_array(affinity)),
