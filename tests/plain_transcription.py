@@ -99,7 +99,8 @@ def solve_layer(X, laplacian, theta, weight, settings, *, Y=None, coef=None):
         S = np.zeros_like(H)
         dual_S = np.zeros_like(H)
     mu = settings.mu
-    for n_iter in range(1, settings.inner_max_iter + 1):
+    n_iter, converged = 0, False
+    while n_iter < settings.inner_max_iter and not converged:
         pull = mu * H + dual_H
         if settings.nonnegative:
             pull += mu * Q + dual_Q
@@ -137,8 +138,8 @@ def solve_layer(X, laplacian, theta, weight, settings, *, Y=None, coef=None):
             dual_S += mu * (S - Z)
             residuals.append(np.linalg.norm(S - Z))
         mu = min(settings.mu_growth * mu, settings.mu_max)
-        if max(residuals) < settings.inner_tol:
-            break
+        converged = max(residuals) < settings.inner_tol
+        n_iter += 1
     return theta, n_iter
 
 

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from plain_transcription import Settings
-from plain_transcription import solve_jplay as plain_solve_jplay
 
 from jplay import JPlay
 from jplay.numerics.graph import heat_affinity
 from jplay.solvers.layer import PenaltySchedule
 from jplay.solvers.pretraining import autorule, locality_preserving_projections
 from jplay.solvers.samples import ArraySamples
+from plain_transcription import Settings
+from plain_transcription import solve_jplay as plain_solve_jplay
 
 CASES = [1, 2]
 
