@@ -45,9 +45,11 @@ def nearest_mean_rule(Z, Y):
     within = Z.mT @ Z - (means.mT * sizes) @ means
     freedom = max(1.0, float(xp.sum(sizes)) - means.shape[0])
     covariance = shrunk_covariance((within + within.mT) / (2 * freedom), freedom)
-    # Rounding may leave a covariance of zero slightly indefinite: clip its spectrum.
+    # Where the classes have no spread the covariance is rounding: clip its spectrum.
     values, vectors = xp.linalg.eigh(covariance)
-    floor = float(xp.max(values)) * 1e-12 + float(xp.finfo(values.dtype).tiny)
+    limits = xp.finfo(values.dtype)
+    rounding = float(limits.eps) * float(xp.sum(Z * Z)) / freedom
+    floor = max(float(xp.max(values)) * 1e-12, rounding, float(limits.tiny))
     values = xp.where(values > floor, values, xp.full_like(values, floor))
     coef = ((means @ vectors) / values) @ vectors.mT
     return NearestMeanRule(means, coef, -0.5 * xp.sum(means * coef, axis=1))
