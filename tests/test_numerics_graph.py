@@ -72,12 +72,19 @@ def test_ties_go_to_the_sample_that_comes_first(X, n_neighbors):
     np.testing.assert_array_equal(nearest_neighbors(X, n_neighbors)[0], expected)
 
 
-def test_many_ties_go_to_the_sample_that_comes_first():
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+@pytest.mark.parametrize("side", [1, 3])
+def test_many_ties_go_to_the_sample_that_comes_first(side, n_features):
     """More ties at the last place than spare candidates."""
-    corners = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
-    X = np.concatenate([np.zeros((1, 2)), np.tile(corners, (50, 1))])
-    indices, _ = nearest_neighbors(X, 2)
-    np.testing.assert_array_equal(indices[0], [1, 2])
+    X = np.random.default_rng(0).integers(0, side, (200, n_features)).astype(float)
+    expected, _ = brute_force_neighbors(X, 5)
+    np.testing.assert_array_equal(nearest_neighbors(X, 5)[0], expected)
+
+
+def test_float32_neighbors_survive_rounding_far_from_the_origin():
+    X = (1e3 + np.random.default_rng(0).normal(size=(100, 3))).astype(np.float32)
+    expected, _ = brute_force_neighbors(X.astype(np.float64), 5)
+    np.testing.assert_array_equal(nearest_neighbors(X, 5)[0], expected)
 
 
 def test_blocks_do_not_change_the_neighbors(monkeypatch):
