@@ -251,6 +251,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.result_ = result
         self.objective_history_ = np.asarray(result.objective)
         self.n_iter_ = result.n_iter
+        self._callback_fit_ctx.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes={}
+        )
         warn_if_not_converged(result.status, "JPlay")
         return self
 
