@@ -54,7 +54,6 @@ def check_affinity(affinity, n_samples):
         dtype=np.float64,
         input_name="affinity",
         ensure_min_samples=1,
-        accept_large_sparse=False,
     )
     if affinity.shape != (n_samples, n_samples):
         raise ValueError(
