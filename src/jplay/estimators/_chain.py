@@ -65,18 +65,23 @@ def prepared_samples(X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n
         yield ArraySamples(first_input.X, Y, graph, pool), first_input, graph, width
 
 
-def raise_if_collapsed(features_root, n_samples, fit_intercept):
+def raise_if_collapsed(X_root, components, n_samples, fit_intercept):
     """Refuse a solution whose training features are numerically zero.
+
+    Features fill the unit ball, or reach the samples' own norms where these are smaller. Where
+    only zero is feasible the solver approaches it without end, so a thousandth of that is zero.
 
     Parameters
     ----------
-    features_root : array
-        Rows with the second moments of the training features.
+    X_root : array
+        Rows with the second moments of the training samples.
+    components : array of shape (n_components, n_features)
     n_samples : int
     fit_intercept : bool or "auto"
     """
-    size = float(np.sqrt(np.sum(features_root * features_root) / n_samples))
-    if size < 1e-5:
+    size = float(np.linalg.norm(X_root @ components.T) / np.sqrt(n_samples))
+    sample_size = float(np.linalg.norm(X_root) / np.sqrt(n_samples))
+    if not size > 1e-3 * min(1.0, sample_size):
         remedy = (
             "Set `fit_intercept=True`: centred samples cannot all be projected to non-negative "
             "features by a linear map."
