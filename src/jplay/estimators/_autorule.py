@@ -1,5 +1,6 @@
 """Auto-reconstructing unsupervised learning, the single unsupervised layer (Algorithm 2)."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -212,6 +213,8 @@ class AutoRULe(AffineMap, BaseEstimator):
         self.components_ = components.astype(X.dtype)
         self.intercept_ = intercept.astype(X.dtype)
         self.n_iter_ = layer.n_iter
-        self.result_ = SolverResult([layer.theta], None, layer.n_iter, layer.status, [], [layer])
-        warn_if_not_converged(layer.status, "AutoRULe")
+        # The layer's remedy names the parameters of JPlay, which has an outer loop around it.
+        status = replace(layer.status, message=layer.status.message.replace("inner_", ""))
+        self.result_ = SolverResult([layer.theta], None, layer.n_iter, status, [], [layer])
+        warn_if_not_converged(status, "AutoRULe")
         return self
