@@ -112,7 +112,7 @@ def test_default_components_are_the_rank_or_twenty(digits):
 
 
 def test_iterations_that_run_out_are_reported(digits):
-    message = r"AutoRULe did not converge: largest residual .* : increase max_iter or tol\."
+    message = r"AutoRULe did not converge: largest residual .*: increase max_iter or tol\."
     with pytest.warns(ConvergenceWarning, match=message):
         model = AutoRULe(n_components=5, max_iter=5).fit(digits)
     assert model.n_iter_ == 5
