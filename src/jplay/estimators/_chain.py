@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from jplay.estimators._validation import build_affinity
+from jplay.estimators._validation import build_affinity, check_scale
 from jplay.exceptions import CollapsedSolutionError
 from jplay.solvers.samples import ArraySamples
 from jplay.solvers.threads import sample_threads
@@ -58,6 +58,7 @@ def prepared_samples(X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n
 
     Yields ``(samples, first_input, affinity, bandwidth)``.
     """
+    check_scale(X, 1e-4, 1e6)
     work = X.shape[0] * X.shape[1] * (n_components or X.shape[1])
     with sample_threads(work) as pool:
         graph, width = build_affinity(X, affinity, n_neighbors, bandwidth)
@@ -82,12 +83,15 @@ def raise_if_collapsed(X_root, components, n_samples, fit_intercept):
     size = float(np.linalg.norm(X_root @ components.T) / np.sqrt(n_samples))
     sample_size = float(np.linalg.norm(X_root) / np.sqrt(n_samples))
     if not size > 1e-3 * min(1.0, sample_size):
-        remedy = (
-            "Set `fit_intercept=True`: centred samples cannot all be projected to non-negative "
-            "features by a linear map."
-            if fit_intercept is not True
-            else "Lower `beta` and `eta`, or scale the samples to a norm near one."
-        )
+        if sample_size < 0.1:
+            remedy = "Scale the samples to norms near one."
+        elif fit_intercept is not True:
+            remedy = (
+                "Set `fit_intercept=True`: centred samples cannot all be projected to "
+                "non-negative features by a linear map."
+            )
+        else:
+            remedy = "Lower `beta` and `eta`."
         raise CollapsedSolutionError(
             f"The constraints left only the zero projection (root mean square norm of the "
             f"training features {size:.1g}). {remedy}"
