@@ -17,11 +17,12 @@ from jplay import LPP, AutoRULe, JPlay
 from jplay.exceptions import CollapsedSolutionError
 
 ESTIMATORS = {
-    "JPlay": JPlay(n_layers=2, max_iter=3, n_neighbors=5),
+    "JPlay": JPlay(n_layers=2, n_neighbors=5),
+    "JPlay by the paper": JPlay(n_layers=2, n_neighbors=5, solver="paper", max_iter=3),
     "AutoRULe": AutoRULe(n_neighbors=5),
     "LPP": LPP(n_neighbors=5),
 }
-CONSTRAINED = ("JPlay", "AutoRULe")
+CONSTRAINED = ("JPlay", "JPlay by the paper", "AutoRULe")
 EVERY = tuple(ESTIMATORS)
 
 _RNG = np.random.default_rng(0)
@@ -410,9 +411,9 @@ def test_more_neighbors_than_samples_warns_and_uses_all_others(name):
 )
 def test_fitted_methods_check_their_input(name, bad, error, message):
     estimator = make_estimator(name, {}).fit(X, Y)
-    methods = ["transform"] + ["predict", "decision_function", "transform_layers"] * (
-        name == "JPlay"
-    )
+    methods = ["transform"]
+    if isinstance(estimator, JPlay):
+        methods += ["predict", "decision_function", "transform_layers"]
     for method in methods:
         with pytest.raises(error, match=message):
             getattr(estimator, method)(bad)
