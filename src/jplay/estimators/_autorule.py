@@ -1,5 +1,6 @@
 """Auto-reconstructing unsupervised learning, the single unsupervised layer (Algorithm 2)."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
 from jplay.estimators._linear import float_dtypes
@@ -51,6 +52,27 @@ class AffineMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if np.any(self.intercept_):
             Z += self.intercept_.astype(X.dtype, copy=False)
         return Z
+
+    def inverse_transform(self, X):
+        """Rebuild samples from their features through the transposed map, ``X @ components_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self, "components_")
+        X = check_array(X, dtype=float_dtypes(X))
+        n_components = self.components_.shape[0]
+        if X.shape[1] != n_components:
+            raise ValueError(
+                f"`X` should have {n_components} features (the dimension of the subspace), "
+                f"got {X.shape[1]}. Pass the output of transform."
+            )
+        return X @ self.components_
 
     @property
     def _n_features_out(self):
@@ -186,25 +208,13 @@ class AutoRULe(AffineMap, BaseEstimator):
                     "tol": self.tol,
                 },
             )
-        raise_if_collapsed(statistics.X_root @ layer.theta.T, len(X), self.fit_intercept)
+        raise_if_collapsed(statistics.X_root, layer.theta, len(X), self.fit_intercept)
         components, intercept = first_input.first_projection(layer.theta)
         self.components_ = components.astype(X.dtype)
         self.intercept_ = intercept.astype(X.dtype)
         self.n_iter_ = layer.n_iter
-        self.result_ = SolverResult([layer.theta], None, layer.n_iter, layer.status, [], [layer])
-        warn_if_not_converged(layer.status, "AutoRULe")
+        # The layer's remedy names the parameters of JPlay, which has an outer loop around it.
+        status = replace(layer.status, message=layer.status.message.replace("inner_", ""))
+        self.result_ = SolverResult([layer.theta], None, layer.n_iter, status, [], [layer])
+        warn_if_not_converged(status, "AutoRULe")
         return self
-
-    def inverse_transform(self, X):
-        """Rebuild samples from their features, ``X @ components_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self, "components_")
-        return np.asarray(X) @ self.components_

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from jplay.estimators._validation import build_affinity
+from jplay.estimators._validation import build_affinity, check_scale
 from jplay.exceptions import CollapsedSolutionError
 from jplay.solvers.samples import ArraySamples
 from jplay.solvers.threads import sample_threads
@@ -58,6 +58,7 @@ def prepared_samples(X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n
 
     Yields ``(samples, first_input, affinity, bandwidth)``.
     """
+    check_scale(X, 1e-4, 1e6)
     work = X.shape[0] * X.shape[1] * (n_components or X.shape[1])
     with sample_threads(work) as pool:
         graph, width = build_affinity(X, affinity, n_neighbors, bandwidth)
@@ -65,24 +66,32 @@ def prepared_samples(X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n
         yield ArraySamples(first_input.X, Y, graph, pool), first_input, graph, width
 
 
-def raise_if_collapsed(features_root, n_samples, fit_intercept):
+def raise_if_collapsed(X_root, components, n_samples, fit_intercept):
     """Refuse a solution whose training features are numerically zero.
+
+    Features fill the unit ball, or reach the samples' own norms where these are smaller. Where
+    only zero is feasible the solver approaches it without end, so a thousandth of that is zero.
 
     Parameters
     ----------
-    features_root : array
-        Rows with the second moments of the training features.
+    X_root : array
+        Rows with the second moments of the training samples.
+    components : array of shape (n_components, n_features)
     n_samples : int
     fit_intercept : bool or "auto"
     """
-    size = float(np.sqrt(np.sum(features_root * features_root) / n_samples))
-    if size < 1e-5:
-        remedy = (
-            "Set `fit_intercept=True`: centred samples cannot all be projected to non-negative "
-            "features by a linear map."
-            if fit_intercept is not True
-            else "Lower `beta` and `eta`, or scale the samples to a norm near one."
-        )
+    size = float(np.linalg.norm(X_root @ components.T) / np.sqrt(n_samples))
+    sample_size = float(np.linalg.norm(X_root) / np.sqrt(n_samples))
+    if not size > 1e-3 * min(1.0, sample_size):
+        if sample_size < 0.1:
+            remedy = "Scale the samples to norms near one."
+        elif fit_intercept is not True:
+            remedy = (
+                "Set `fit_intercept=True`: centred samples cannot all be projected to "
+                "non-negative features by a linear map."
+            )
+        else:
+            remedy = "Lower `beta` and `eta`."
         raise CollapsedSolutionError(
             f"The constraints left only the zero projection (root mean square norm of the "
             f"training features {size:.1g}). {remedy}"

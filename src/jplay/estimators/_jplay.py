@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.estimators._autorule import CONSTRAINT_SWITCHES, AffineMap
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
@@ -250,13 +250,16 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 callback=self._progress_callback(X, y, fitted_map),
             )
         raise_if_collapsed(
-            statistics.X_root @ collapse(result.thetas).T, X.shape[0], self.fit_intercept
+            statistics.X_root, collapse(result.thetas), X.shape[0], self.fit_intercept
         )
         for name, value in fitted_map(result.thetas, result.coef).items():
             setattr(self, name, value)
         self.result_ = result
         self.objective_history_ = np.asarray(result.objective)
         self.n_iter_ = result.n_iter
+        self._callback_fit_ctx.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes={}
+        )
         warn_if_not_converged(result.status, "JPlay")
         return self
 
@@ -344,27 +347,6 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         for theta in self.projections_[1:]:
             layers.append(layers[-1] @ theta.T)
         return layers
-
-    def inverse_transform(self, X):
-        """Rebuild samples from their features through the transposed chain.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self, "components_")
-        X = check_array(X, dtype=float_dtypes(X))
-        n_components = self.components_.shape[0]
-        if X.shape[1] != n_components:
-            raise ValueError(
-                f"`X` should have {n_components} features (the dimension of the last subspace), "
-                f"got {X.shape[1]}. Pass the output of transform."
-            )
-        return X @ self.components_
 
     def decision_function(self, X):
         """Scores of every class or label; the largest (or above one half) is predicted.

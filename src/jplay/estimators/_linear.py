@@ -6,9 +6,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 
 def float_dtypes(X):
-    """Floating dtypes of the library of ``X``, for scikit-learn's input validation."""
+    """Single and double precision of the library of ``X``, for scikit-learn's validation.
+
+    Half precision is converted to the first, since products of samples overflow it.
+    """
     xp, _ = get_namespace(X)
-    return supported_float_dtypes(xp)
+    return [dtype for dtype in supported_float_dtypes(xp) if xp.finfo(dtype).bits >= 32]
 
 
 def check_n_components(n_components, upper, upper_name, remedy):

@@ -7,7 +7,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from jplay.estimators._linear import LinearTransformer, float_dtypes
-from jplay.estimators._validation import build_affinity
+from jplay.estimators._validation import build_affinity, check_rank, check_scale
 from jplay.solvers.pretraining import locality_preserving_projections
 from jplay.solvers.samples import ArraySamples
 from jplay.solvers.threads import sample_threads
@@ -81,6 +81,7 @@ class LPP(LinearTransformer, BaseEstimator):
         self
         """
         X = validate_data(self, X, dtype=float_dtypes(X), ensure_min_samples=2)
+        check_scale(X, 1e-15, 1e15)
         with sample_threads(X.shape[0] * X.shape[1] ** 2) as pool:
             self.affinity_, self.bandwidth_ = build_affinity(
                 X, self.affinity, self.n_neighbors, self.bandwidth
@@ -88,9 +89,8 @@ class LPP(LinearTransformer, BaseEstimator):
             statistics = ArraySamples(X, X[:, :0], self.affinity_, pool).statistics()
             components = locality_preserving_projections(statistics)
         rank = components.shape[0]
+        check_rank(rank)
         n_components = min(20, rank) if self.n_components is None else self.n_components
-        if rank == 0:
-            raise ValueError("`X` should hold samples that differ, got a constant `X`.")
         if n_components > rank:
             raise ValueError(
                 f"`n_components` should be at most {rank} (the dimension that the samples span "

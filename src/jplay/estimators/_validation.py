@@ -12,6 +12,26 @@ from sklearn.utils.validation import check_array, column_or_1d
 from jplay.numerics.graph import heat_affinity
 
 
+def check_scale(X, smallest, largest):
+    """Raise a ``ValueError`` where the samples' magnitude is beyond what a solver can handle."""
+    magnitude = max(float(X.max()), -float(X.min()))
+    if magnitude > 0 and not smallest <= magnitude <= largest:
+        raise ValueError(
+            f"`X` should hold values of magnitude between {smallest:g} and {largest:g}, got a "
+            f"largest magnitude of {magnitude:g}. Scale the samples, for example with "
+            "sklearn.preprocessing.Normalizer(norm='max')."
+        )
+
+
+def check_rank(rank):
+    """Raise a ``ValueError`` where the samples are all equal."""
+    if rank == 0:
+        raise ValueError(
+            "`X` should hold samples that differ, got a constant `X`. Check that its rows are "
+            "samples and that preprocessing left their differences."
+        )
+
+
 def build_affinity(X, affinity, n_neighbors, bandwidth):
     """Graph over the rows of ``X`` from the estimator's parameters.
 
@@ -27,7 +47,13 @@ def build_affinity(X, affinity, n_neighbors, bandwidth):
             raise ValueError(
                 f"A graph needs at least 2 samples, got n_samples={n_samples}. Fit on more samples."
             )
-        return heat_affinity(X, check_n_neighbors(n_neighbors, n_samples), bandwidth)
+        graph, width = heat_affinity(X, check_n_neighbors(n_neighbors, n_samples), bandwidth)
+        if graph.max() == 0:
+            raise ValueError(
+                f"`bandwidth` should be near the distances between neighbours, got {bandwidth:g}, "
+                "for which all weights of the graph vanish. Choose a larger one, or 'median'."
+            )
+        return graph, width
     if callable(affinity):
         affinity = affinity(X)
     return check_affinity(affinity, n_samples), None
@@ -54,7 +80,6 @@ def check_affinity(affinity, n_samples):
         dtype=np.float64,
         input_name="affinity",
         ensure_min_samples=1,
-        accept_large_sparse=False,
     )
     if affinity.shape != (n_samples, n_samples):
         raise ValueError(
@@ -66,6 +91,11 @@ def check_affinity(affinity, n_samples):
         raise ValueError(
             f"`affinity` should be non-negative, got a smallest weight of "
             f"{affinity.data.min():g}. Pass similarities, not distances or kernels with sign."
+        )
+    if affinity.nnz == 0 or affinity.max() == 0:
+        raise ValueError(
+            "`affinity` should have an edge, got a graph whose weights are all zero. Connect "
+            "similar samples with positive weights."
         )
     asymmetry = abs(affinity - affinity.T)
     if asymmetry.nnz and asymmetry.max() > 1e-10 * affinity.max():
@@ -101,7 +131,7 @@ def encode_targets(y, dtype):
     classes = unique_labels(y)
     if len(classes) < 2:
         raise ValueError(
-            f"`y` should contain at least 2 classes, got 1 class ({classes[0]!r}). "
+            f"`y` should contain at least 2 classes, got 1 class ({classes.tolist()[0]!r}). "
             "Add samples of another class, or use AutoRULe for data without labels."
         )
     Y = LabelBinarizer().fit_transform(y).astype(dtype)
@@ -121,6 +151,7 @@ def resolve_layer_sizes(layer_sizes, n_layers, n_components, rank):
     rank : int
         Dimension that the samples support.
     """
+    check_rank(rank)
     if layer_sizes is not None and not isinstance(layer_sizes, str):
         return _explicit_layer_sizes(layer_sizes, n_components, rank)
     if n_components is None:

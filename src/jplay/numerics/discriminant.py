@@ -52,9 +52,9 @@ def nearest_mean_rule(Z, Y):
     freedom = max(1.0, n_samples - means.shape[0])
     within = n_samples * identity(whitener.shape[1], total) - between
     covariance = shrunk_covariance(symmetrize(within) / freedom, freedom)
-    # Rounding may leave a covariance of zero slightly indefinite: clip its spectrum.
+    # Where the classes have no spread the covariance is rounding: clip its spectrum.
     values, vectors = xp.linalg.eigh(covariance)
-    floor = 1e-12 * max(1.0, float(xp.max(values)))
+    floor = 1e-8  # of the total covariance
     values = xp.where(values > floor, values, xp.full_like(values, floor))
     white_coef = ((white_means @ vectors) / values) @ vectors.mT
     coef = white_coef @ whitener.mT

@@ -30,6 +30,7 @@ def nearest_neighbors(X, n_neighbors):
     squared_norms = np.einsum("ij,ij->i", X, X)
     indices = np.empty((n_samples, n_neighbors), dtype=np.intp)
     squared_distances = np.empty((n_samples, n_neighbors))
+    rounding = 8 * np.finfo(squared_norms.dtype).eps * float(squared_norms.max())
     n_candidates = min(n_neighbors + _SPARE_CANDIDATES, n_samples - 1)
     block = max(1, _BLOCK_ELEMENTS // max(n_samples, n_candidates * n_features))
     for start in range(0, n_samples, block):
@@ -41,12 +42,30 @@ def nearest_neighbors(X, n_neighbors):
         approximate[within, within + start] = np.inf
         candidates = np.argpartition(approximate, n_candidates - 1, axis=1)[:, :n_candidates]
         candidates.sort(axis=1)
-        differences = X[candidates].astype(np.float64) - X[rows, None, :]
-        exact = np.einsum("ijk,ijk->ij", differences, differences)
-        order = np.argsort(exact, axis=1, kind="stable")[:, :n_neighbors]
-        indices[rows] = np.take_along_axis(candidates, order, axis=1)
-        squared_distances[rows] = np.take_along_axis(exact, order, axis=1)
+        indices[rows], squared_distances[rows] = _nearest_candidates(
+            X, X[rows], candidates, n_neighbors
+        )
+        if n_candidates == n_samples - 1:
+            continue
+        # Where the last neighbour is no nearer than the last candidate, rounding or a tie may
+        # have left a sample out: look at all that may be as near.
+        reach = squared_distances[rows, -1] - squared_norms[rows] + rounding
+        last_candidate = np.take_along_axis(approximate, candidates, axis=1).max(axis=1)
+        for row in np.flatnonzero(reach >= last_candidate):
+            near = np.flatnonzero(approximate[row] <= reach[row])[None]
+            i = start + row
+            indices[i], squared_distances[i] = _nearest_candidates(
+                X, X[i : i + 1], near, n_neighbors
+            )
     return indices, squared_distances
+
+
+def _nearest_candidates(X, centres, candidates, n_neighbors):
+    """The nearest of each centre's ``candidates``, which are in order, by exact distance."""
+    differences = X[candidates].astype(np.float64) - centres[:, None, :]
+    exact = np.einsum("ijk,ijk->ij", differences, differences)
+    order = np.argsort(exact, axis=1, kind="stable")[:, :n_neighbors]
+    return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(exact, order, axis=1)
 
 
 def median_bandwidth(squared_distances):

@@ -13,7 +13,8 @@ def locality_preserving_projections(statistics, n_components=None):
     """Largest solutions of ``X^T W X a = lambda X^T D X a`` for centred samples.
 
     Rows have unit length, and their sign makes the projections of the uncentred samples sum
-    to a non-negative number: the non-negativity that follows makes the sign matter.
+    to a non-negative number: the non-negativity that follows makes the sign matter. Where that
+    sum is zero, as for centred samples, it is the sum weighted by the degrees in the graph.
 
     Parameters
     ----------
@@ -40,6 +41,12 @@ def locality_preserving_projections(statistics, n_components=None):
     )
     theta = vectors.mT / xp.linalg.vector_norm(vectors, axis=0)[:, None]
     sums = theta @ statistics.sample_sum
+    # Where the samples are centred these sums are rounding; busier samples then decide.
+    largest_sums = xp.linalg.vector_norm(statistics.X_root @ theta.mT, axis=0) * (
+        statistics.n_samples**0.5
+    )
+    weighted_sums = theta @ statistics.degree_sum
+    sums = xp.where(xp.abs(sums) > 1e-6 * largest_sums, sums, weighted_sums)
     return xp.where(sums[:, None] < 0, -theta, theta)
 
 

@@ -1,0 +1,95 @@
+import array_api_strict
+import numpy as np
+import pytest
+import scipy.linalg
+
+from jplay._array_api import eigh_generalized, solve_positive
+from jplay.numerics.eigen import leading_generalized_eigenvectors, range_basis
+
+
+def random_pair(n_features, rank, seed=0):
+    """A symmetric matrix and a positive semi-definite one of the given rank."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(n_features, n_features))
+    factor = rng.normal(size=(n_features, rank))
+    return a + a.T, factor @ factor.T
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_range_basis_spans_the_range(rank):
+    _, b = random_pair(6, rank)
+    values, vectors = range_basis(b)
+    assert values.shape == (rank,)
+    assert vectors.shape == (6, rank)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, b, atol=1e-12)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(rank), atol=1e-12)
+
+
+def test_range_basis_of_zero_is_empty():
+    values, vectors = range_basis(np.zeros((4, 4)))
+    assert values.shape == (0,)
+    assert vectors.shape == (4, 0)
+
+
+def test_range_basis_obeys_the_tolerance():
+    b = np.diag([1.0, 1e-3, 1e-9])
+    assert len(range_basis(b, rtol=1e-6)[0]) == 2
+    assert len(range_basis(b)[0]) == 3
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_regular_problem_equals_scipy(largest):
+    a, b = random_pair(6, 6)
+    values, vectors = leading_generalized_eigenvectors(a, b, 4, largest=largest)
+    reference = scipy.linalg.eigh(a, b, eigvals_only=True)
+    np.testing.assert_allclose(values, reference[::-1][:4] if largest else reference[:4])
+    np.testing.assert_allclose(a @ vectors, b @ vectors * values, atol=1e-9)
+    np.testing.assert_allclose(vectors.T @ b @ vectors, np.eye(4), atol=1e-10)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 5])
+@pytest.mark.parametrize("n_components", [None, 2, 10])
+def test_singular_problem_is_solved_within_the_range(rank, n_components):
+    a, b = random_pair(6, rank, seed=rank)
+    values, vectors = leading_generalized_eigenvectors(a, b, n_components)
+    n_found = rank if n_components is None else min(rank, n_components)
+    assert vectors.shape == (6, n_found)
+    basis = scipy.linalg.orth(b, rcond=1e-10)
+    reference = scipy.linalg.eigh(basis.T @ a @ basis, basis.T @ b @ basis, eigvals_only=True)
+    np.testing.assert_allclose(values, reference[::-1][:n_found], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(vectors.T @ b @ vectors, np.eye(n_found), atol=1e-8)
+    np.testing.assert_allclose(basis @ (basis.T @ vectors), vectors, atol=1e-10)
+
+
+def test_leading_vector_maximises_the_quotient():
+    a, b = random_pair(5, 5, seed=7)
+    values, vectors = leading_generalized_eigenvectors(a, b, 1)
+    directions = np.random.default_rng(0).normal(size=(2000, 5))
+    quotients = np.sum(directions @ a * directions, 1) / np.sum(directions @ b * directions, 1)
+    assert quotients.max() <= values[0] + 1e-12
+    v = vectors[:, 0]
+    assert (v @ a @ v) / (v @ b @ v) == pytest.approx(values[0])
+
+
+def test_array_libraries_agree():
+    a, b = random_pair(6, 4, seed=3)
+    expected, _ = leading_generalized_eigenvectors(a, b, 3)
+    strict = [array_api_strict.asarray(matrix) for matrix in (a, b)]
+    values, vectors = leading_generalized_eigenvectors(*strict, 3)
+    np.testing.assert_allclose(np.asarray(values), expected, rtol=1e-9)
+    vectors = np.asarray(vectors)
+    np.testing.assert_allclose(vectors.T @ b @ vectors, np.eye(3), atol=1e-9)
+
+
+def test_regular_helpers_agree_over_array_libraries():
+    a, b = random_pair(5, 5, seed=4)
+    right = np.random.default_rng(5).normal(size=(5, 2))
+    strict_a, strict_b, strict_right = (array_api_strict.asarray(m) for m in (a, b, right))
+    np.testing.assert_allclose(solve_positive(b, right), np.linalg.solve(b, right), rtol=1e-8)
+    np.testing.assert_allclose(
+        np.asarray(solve_positive(strict_b, strict_right)), np.linalg.solve(b, right), rtol=1e-8
+    )
+    values, vectors = (np.asarray(part) for part in eigh_generalized(strict_a, strict_b))
+    np.testing.assert_allclose(values, eigh_generalized(a, b)[0], rtol=1e-8)
+    np.testing.assert_allclose(vectors.T @ b @ vectors, np.eye(5), atol=1e-9)
+    np.testing.assert_allclose(a @ vectors, b @ vectors * values, atol=1e-8)

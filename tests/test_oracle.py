@@ -1,0 +1,147 @@
+"""Agreement with complete runs of an independent implementation."""
+
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jplay import JPlay
+from jplay.numerics.graph import heat_affinity
+from jplay.solvers.layer import PenaltySchedule
+from jplay.solvers.pretraining import autorule, locality_preserving_projections
+from jplay.solvers.samples import ArraySamples
+from plain_transcription import Settings
+from plain_transcription import solve_jplay as plain_solve_jplay
+
+CASES = [1, 2]
+
+
+@cache
+def load_case(number):
+    with np.load(Path(__file__).parent / "data" / f"oracle_case{number}.npz") as stored:
+        arrays = dict(stored)
+    layers = range(1, len(arrays["dims"]) + 1)
+    chains = {
+        name: [arrays.pop(f"{name}_{layer}") for layer in layers]
+        for name in ("lpp", "autorule", "theta_first", "theta")
+    }
+    scalars = {name: value.item() for name, value in arrays.items() if value.ndim == 0}
+    return SimpleNamespace(**{**arrays, **scalars, **chains})
+
+
+def targets(case):
+    """Class labels where the indicator matrix is one-hot, else the matrix itself."""
+    one_hot = np.all(case.Y.sum(axis=1) == 1)
+    return np.argmax(case.Y, axis=1) if one_hot else case.Y.astype(int)
+
+
+@cache
+def fitted(number, **settings):
+    case = load_case(number)
+    model = JPlay(
+        layer_sizes=case.dims.tolist(),
+        n_neighbors=case.n_neighbors,
+        bandwidth=case.t,
+        alpha=case.alpha,
+        beta=case.beta,
+        gamma=case.gamma,
+        eta=case.eta,
+        solver="paper",
+        **settings,
+    )
+    return model.fit(case.X, targets(case))
+
+
+def chain_product(thetas):
+    product = thetas[0]
+    for theta in thetas[1:]:
+        product = theta @ product
+    return product
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_affinity(number):
+    case = load_case(number)
+    affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
+    np.testing.assert_allclose(affinity.toarray(), case.affinity, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        fitted(number).affinity_.toarray(), case.affinity, rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_lpp_starts_of_all_layers(number):
+    case = load_case(number)
+    affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
+    statistics = ArraySamples(case.X, case.Y, affinity).statistics()
+    for expected, autorule_theta in zip(case.lpp, case.autorule, strict=True):
+        start = locality_preserving_projections(statistics, len(expected))
+        np.testing.assert_allclose(start, expected, rtol=0, atol=1e-8)
+        statistics = statistics.projected(autorule_theta)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_autorule_from_its_own_starts(number):
+    case = load_case(number)
+    affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
+    samples = ArraySamples(case.X, case.Y, affinity)
+    for start, expected in zip(case.lpp, case.autorule, strict=True):
+        result = autorule(
+            samples,
+            samples.statistics(),
+            start,
+            eta=case.eta,
+            constraints={"nonnegative": True, "unit_ball": True},
+            reconstruction=True,
+            options={"schedule": PenaltySchedule(), "max_iter": 1000, "tol": 1e-6},
+        )
+        np.testing.assert_allclose(result.theta, expected, rtol=0, atol=1e-8)
+        samples = samples.projected(expected)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_pretraining_through_the_estimator(number):
+    case = load_case(number)
+    for layer, expected in zip(fitted(number).result_.pretraining, case.autorule, strict=True):
+        np.testing.assert_allclose(layer.theta, expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_first_outer_iteration(number):
+    case = load_case(number)
+    model = fitted(number, max_iter=1)
+    np.testing.assert_allclose(model.coef_, case.P_first, rtol=0, atol=1e-7)
+    for theta, expected in zip(model.projections_, case.theta_first, strict=True):
+        np.testing.assert_allclose(theta, expected, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_objective_history(number):
+    case = load_case(number)
+    model = fitted(number)
+    assert model.n_iter_ == len(case.objective)
+    np.testing.assert_allclose(model.objective_history_, case.objective, rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_final_features_and_label_projection(number):
+    case = load_case(number)
+    model = fitted(number)
+    expected = case.X @ chain_product(case.theta).T
+    error = np.linalg.norm(model.transform(case.X) - expected) / np.linalg.norm(expected)
+    assert error < 1e-4
+    assert np.linalg.norm(model.coef_ - case.P) < 1e-4 * np.linalg.norm(case.P)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_oracle_confirms_the_plain_transcription(number):
+    case = load_case(number)
+    settings = Settings(alpha=case.alpha, beta=case.beta, gamma=case.gamma, eta=case.eta)
+    thetas, coef, history = plain_solve_jplay(case.X, case.Y, case.affinity, case.dims, settings)
+    np.testing.assert_allclose(history, case.objective, rtol=1e-6)
+    expected = case.X @ chain_product(case.theta).T
+    features = case.X @ chain_product(thetas).T
+    assert np.linalg.norm(features - expected) < 1e-4 * np.linalg.norm(expected)
+    assert np.linalg.norm(coef - case.P) < 1e-4 * np.linalg.norm(case.P)
