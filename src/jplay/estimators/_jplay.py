@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.estimators._autorule import CONSTRAINT_SWITCHES, AffineMap
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
+from jplay.estimators._large import by_rows, scale_for
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._lpp import GRAPH_CONSTRAINTS
 from jplay.estimators._validation import encode_targets, resolve_layer_sizes
@@ -112,6 +113,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
     layer_sizes_ : list of int
     affinity_ : csr_array of shape (n_samples, n_samples)
+        ``None`` for samples in blocks.
     bandwidth_ : float or None
     objective_history_ : ndarray of shape (n_iter_,)
         Objective after each (outer) iteration, the last one exactly feasible.
@@ -214,6 +216,8 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            A Dask or Zarr array, a Dask-backed DataArray or a :func:`jplay.scale.blocked`
+            array is fitted in blocks, each with a graph of its own.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets.
 
@@ -221,6 +225,10 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        scale = scale_for(X)
+        if scale is not None:
+            with scale.prepared_fit(self, X, y) as (samples, first_layer, dtype):
+                return self._fit_samples(samples, first_layer, dtype, X, y)
         X, y = validate_data(
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
         )
@@ -233,24 +241,28 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             bandwidth=self.bandwidth,
             fit_intercept=self.fit_intercept,
             n_components=self.n_components,
-        ) as (samples, first_input, self.affinity_, self.bandwidth_):
-            statistics = samples.statistics()
-            rank = locality_preserving_projections(statistics).shape[0]
-            self.layer_sizes_ = resolve_layer_sizes(
-                self.layer_sizes, self.n_layers, self.n_components, rank
-            )
-            fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input)
-            solve = solve_joint if self.solver == "fast" else solve_jplay
-            result = solve(
-                samples,
-                self.layer_sizes_,
-                self._model(),
-                self._schedule(),
-                statistics=statistics,
-                callback=self._progress_callback(X, y, fitted_map),
-            )
+        ) as (samples, first_layer, self.affinity_, self.bandwidth_):
+            return self._fit_samples(samples, first_layer, X.dtype, X, y)
+
+    def _fit_samples(self, samples, first_layer, dtype, X, y):
+        """Solve for samples wherever they are stored, and store what comes back."""
+        statistics = samples.statistics()
+        rank = locality_preserving_projections(statistics).shape[0]
+        self.layer_sizes_ = resolve_layer_sizes(
+            self.layer_sizes, self.n_layers, self.n_components, rank
+        )
+        fitted_map = partial(self._fitted_map, dtype, statistics, first_layer)
+        solve = solve_joint if self.solver == "fast" else solve_jplay
+        result = solve(
+            samples,
+            self.layer_sizes_,
+            self._model(),
+            self._schedule(),
+            statistics=statistics,
+            callback=self._progress_callback(X, y, fitted_map),
+        )
         raise_if_collapsed(
-            statistics.X_root, collapse(result.thetas), X.shape[0], self.fit_intercept
+            statistics.X_root, collapse(result.thetas), statistics.n_samples, self.fit_intercept
         )
         for name, value in fitted_map(result.thetas, result.coef).items():
             setattr(self, name, value)
@@ -330,6 +342,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         return report
 
+    @by_rows
     def transform_layers(self, X):
         """Every latent subspace in turn.
 
@@ -348,6 +361,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             layers.append(layers[-1] @ theta.T)
         return layers
 
+    @by_rows
     def decision_function(self, X):
         """Scores of every class or label; the largest (or above one half) is predicted.
 
@@ -369,6 +383,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return scores
         return scores[:, 1] - scores[:, 0]
 
+    @by_rows
     def predict(self, X):
         """Class labels, or an indicator matrix for multi-label targets.
 

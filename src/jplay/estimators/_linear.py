@@ -4,6 +4,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._array_api import get_namespace, supported_float_dtypes
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay.estimators._large import by_rows
+
 
 def float_dtypes(X):
     """Single and double precision of the library of ``X``, for scikit-learn's validation.
@@ -29,6 +31,7 @@ class LinearTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     shape (n_features,), both in the dtype of the training samples.
     """
 
+    @by_rows
     def transform(self, X):
         """Project samples on the learned subspace.
 
