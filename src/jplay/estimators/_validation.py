@@ -1,6 +1,7 @@
 """Checks that the estimators share; every message names the parameter and the remedy."""
 
 import warnings
+from importlib import import_module
 from numbers import Integral
 
 import numpy as np
@@ -9,7 +10,8 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
 from sklearn.utils.validation import check_array, column_or_1d
 
-from jplay.numerics.graph import heat_affinity
+from jplay.exceptions import MissingDependencyError
+from jplay.numerics.graph import EXACT_UP_TO, heat_affinity
 
 
 def check_scale(X, smallest, largest):
@@ -57,6 +59,20 @@ def build_affinity(X, affinity, n_neighbors, bandwidth):
     if callable(affinity):
         affinity = affinity(X)
     return check_affinity(affinity, n_samples), None
+
+
+def _large_heat_affinity(X, n_neighbors, bandwidth):
+    """Approximate graph of many samples, or the exact one where no package can search."""
+    scale = import_module("jplay.scale.graph")  # a layer above this one
+    try:
+        return scale.approximate_heat_affinity(X, n_neighbors, bandwidth)
+    except MissingDependencyError as error:
+        warnings.warn(
+            f"The exact search for the neighbours of {X.shape[0]} samples takes long. {error}",
+            UserWarning,
+            stacklevel=4,
+        )
+        return heat_affinity(X, n_neighbors, bandwidth)
 
 
 def check_n_neighbors(n_neighbors, n_samples):

@@ -3,6 +3,7 @@
 import numpy as np
 import scipy.sparse
 
+EXACT_UP_TO = 50_000  # samples; the exact search grows with their square
 _BLOCK_ELEMENTS = 4_000_000
 _SPARE_CANDIDATES = 6  # re-ranked by exact distance, so that rounding decides no tie
 

@@ -2,21 +2,19 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from jplay._optional import import_optional
 from jplay.numerics.graph import (
+    EXACT_UP_TO,
     laplacian_gram,
     median_bandwidth,
     nearest_neighbors,
     symmetric_affinity,
 )
-
-EXACT_UP_TO = 50_000
-"""Number of samples up to which ``method="auto"`` searches exactly."""
 
 METHODS = ("auto", "exact", "approximate")
 
@@ -153,17 +151,17 @@ def partition_affinity(X, block_sizes, graph):
         )
     n_samples = X.shape[0]
     edges = np.cumsum([0, *block_sizes])
-    total = scipy.sparse.csr_array((n_samples, n_samples))
+    parts = []
     for start, stop in pairwise(edges):
         first, last = max(0, start - graph.overlap), min(n_samples, stop + graph.overlap)
         rows = np.arange(first, last)
         own = scipy.sparse.diags_array(((rows >= start) & (rows < stop)) / 2)
         local = graph(X[first:last]).tocsr()
         local = (own @ local + local @ own).tocoo()
-        total = total + scipy.sparse.csr_array(
-            (local.data, (local.row + first, local.col + first)), shape=total.shape
-        )
-    return total.tocsr()
+        parts.append((local.data, local.row + first, local.col + first))
+    weights, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # Equal places are added up: an edge between two blocks has a share in each.
+    return scipy.sparse.csr_array((weights, (rows, columns)), shape=(n_samples, n_samples))
 
 
 class GraphQuality(NamedTuple):
@@ -229,9 +227,9 @@ def gram_error(X, affinity, exact_affinity):
     return float(np.linalg.norm(gram - exact) / np.linalg.norm(exact))
 
 
-def build(X, n_neighbors, bandwidth) -> tuple[Any, float]:
-    """Heat graph of samples in memory by the method that their number calls for."""
-    indices, squared_distances = neighbors(X, n_neighbors)
+def approximate_heat_affinity(X, n_neighbors=10, bandwidth="median"):
+    """:func:`jplay.numerics.graph.heat_affinity` with approximate neighbours."""
+    indices, squared_distances = approximate_neighbors(X, n_neighbors)
     if bandwidth == "median":
         bandwidth = median_bandwidth(squared_distances)
     weights = np.exp(squared_distances / (-2 * bandwidth**2))
