@@ -174,7 +174,8 @@ def test_methods_stay_lazy_and_agree(samples, method):
     parts = lazy if isinstance(lazy, list) else [lazy]
     assert not n_computed
     expected = getattr(model, method)(X)
-    for part, array in zip(parts, expected if isinstance(expected, list) else [expected]):
+    expected = expected if isinstance(expected, list) else [expected]
+    for part, array in zip(parts, expected, strict=True):
         assert part.shape == array.shape
         assert part.dtype == array.dtype
         assert part.chunks[0] == tuple(SIZES)
@@ -248,6 +249,8 @@ def test_bad_graph_is_refused(samples):
         in_blocks(dask_array(X), y, affinity=np.eye(len(X)))
     with pytest.raises(ValueError, match="larger blocks"):
         in_blocks(da.from_array(X, chunks=(8, 15)), y)
+    with pytest.raises(ValueError, match="all weights of the graph vanish"):
+        in_blocks(dask_array(X), y, affinity=HeatGraph(bandwidth=1e-9))
     with pytest.raises(ValueError, match="X has 14 features"):
         in_blocks(X, y).predict(dask_array(X[:, :14]))
 

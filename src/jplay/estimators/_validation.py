@@ -49,16 +49,22 @@ def build_affinity(X, affinity, n_neighbors, bandwidth):
             raise ValueError(
                 f"A graph needs at least 2 samples, got n_samples={n_samples}. Fit on more samples."
             )
-        graph, width = heat_affinity(X, check_n_neighbors(n_neighbors, n_samples), bandwidth)
-        if graph.max() == 0:
-            raise ValueError(
-                f"`bandwidth` should be near the distances between neighbours, got {bandwidth:g}, "
-                "for which all weights of the graph vanish. Choose a larger one, or 'median'."
-            )
+        build = heat_affinity if n_samples <= EXACT_UP_TO else _large_heat_affinity
+        graph, width = build(X, check_n_neighbors(n_neighbors, n_samples), bandwidth)
+        raise_if_no_edges(graph.max(), bandwidth)
         return graph, width
     if callable(affinity):
         affinity = affinity(X)
     return check_affinity(affinity, n_samples), None
+
+
+def raise_if_no_edges(largest_weight, bandwidth):
+    """Refuse a graph all of whose weights are zero."""
+    if largest_weight == 0:
+        raise ValueError(
+            f"`bandwidth` should be near the distances between neighbours, got {bandwidth:g}, "
+            "for which all weights of the graph vanish. Choose a larger one, or 'median'."
+        )
 
 
 def _large_heat_affinity(X, n_neighbors, bandwidth):

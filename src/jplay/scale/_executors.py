@@ -86,9 +86,10 @@ _DASK_BATCH = 64  # blocks whose summaries are held before they are combined
 def dask_mapper(function, items):
     """Map with the scheduler that Dask is configured to use, by default its threads."""
     dask = import_optional("dask", feature="A fit on Dask arrays", extra="dask")
-    get = dask.base.get_scheduler() or import_optional(
-        "dask.threaded", feature="A fit on Dask arrays", extra="dask"
-    ).get
+    get = (
+        dask.base.get_scheduler()
+        or import_optional("dask.threaded", feature="A fit on Dask arrays", extra="dask").get
+    )
     for start in range(0, len(items), _DASK_BATCH):
         batch = items[start : start + _DASK_BATCH]
         tasks = {f"jplay-block-{i}": (partial(function, item),) for i, item in enumerate(batch)}

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from jplay._optional import import_optional
 from jplay.estimators._chain import FirstLayer
 from jplay.estimators._large import physical_memory
-from jplay.estimators._validation import check_affinity, check_scale
+from jplay.estimators._validation import check_affinity, check_scale, raise_if_no_edges
 from jplay.scale import _blocks
 from jplay.scale._containers import (
     block_sizes,
@@ -203,7 +203,9 @@ def _statistics(estimator, targets, graph, encode, samples):
     estimator.bandwidth_ = width = _bandwidth(graph.bandwidth, *distances)
     columns = [rows, targets, found, before, after]
     function = partial(_blocks.heat_statistics, **settings)
-    return executor.run(function, _blocks.add_statistics, columns, width)[1]
+    _, statistics = executor.run(function, _blocks.add_statistics, columns, width)
+    raise_if_no_edges(statistics.total_degree, width)
+    return statistics
 
 
 def _bandwidth(bandwidth, distances, weights):
