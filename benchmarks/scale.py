@@ -7,6 +7,7 @@ and takes several minutes on two cores; the others take about one.
 """
 
 import argparse
+import itertools
 import logging
 import os
 import platform
@@ -135,7 +136,7 @@ def graph():
     )
     line, _ = spectra(200, 100)
     steps = np.linspace(0, 1, 60)[:, None]
-    ordered = np.concatenate([(1 - steps) * a + steps * b for a, b in zip(line, line[1:])])
+    ordered = np.concatenate([(1 - steps) * a + steps * b for a, b in itertools.pairwise(line)])
     ordered = ordered + 0.01 * np.random.default_rng(0).standard_normal(ordered.shape)
     exact, width = heat_affinity(ordered, 10)
     rows = []
