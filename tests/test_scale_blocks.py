@@ -98,6 +98,18 @@ def test_memory_map_and_zarr_equal_the_fit_in_memory(samples, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("tmp")]
 
 
+@pytest.mark.parametrize("solver", ["fast", "paper"])
+def test_blocks_of_another_array_library_stay_in_it(samples, solver):
+    xp = pytest.importorskip("array_api_strict")
+    X, y = samples
+    settings = {"solver": solver, "fit_intercept": True, "inner_max_iter": 20}
+    settings["max_iter"] = 20 if solver == "fast" else 2
+    lazy = dask_array(X).map_blocks(xp.asarray, meta=X[:0])
+    model = JPlay(3, 2, bandwidth=WIDTH, **settings).fit(lazy, y)
+    graph = partition_affinity(X, SIZES, HeatGraph(bandwidth=WIDTH))
+    assert_same_fit(model, JPlay(3, 2, affinity=graph, **settings).fit(X, y))
+
+
 def test_a_zarr_array_is_read_in_whole_chunks(tmp_path):
     zarr = pytest.importorskip("zarr")
     chunked = zarr.create_array(

@@ -74,12 +74,12 @@ def keep_samples(source, *, shared):
     return samples_of(source, shared), None
 
 
-def indicator(y, classes, multilabel, reference):
-    """Indicator matrix of one block, on the device of the samples."""
+def indicator(y, classes, multilabel):
+    """Indicator matrix of one block."""
     y = np.asarray(y)
     if not multilabel:
         y = y.ravel()[:, None] == classes
-    return like(y.astype(np.float64), reference)
+    return y.astype(np.float64)
 
 
 def margins(source, *, shared):
@@ -118,11 +118,10 @@ def heat_statistics(source, target, found, before, after, *, constant, encode, s
 
     With margins an edge that leaves the block is seen from both sides; each side adds half.
     """
-    X = samples_of(source, constant)
-    Y = encode(rows_of(target), reference=X)
+    X = to_numpy(samples_of(source, constant))  # the graph lives on the host
+    Y = encode(rows_of(target))
     if found is None:
-        affinity = scipy.sparse.csr_array((1, 1))
-        return None, ArraySamples(X, Y, affinity).statistics()
+        return None, ArraySamples(X, Y, scipy.sparse.csr_array((1, 1))).statistics()
     indices, squared_distances = found
     affinity = symmetric_affinity(indices, np.exp(squared_distances / (-2 * shared**2)))
     if before is None and after is None:
@@ -146,10 +145,10 @@ def heat_statistics(source, target, found, before, after, *, constant, encode, s
 
 def given_graph_statistics(source, target, *, constant, encode, affinity, check, shared):
     """Statistics of a block whose graph a function of its samples returns."""
-    X = samples_of(source)
+    X = to_numpy(samples_of(source))
     graph = check(affinity(X), X.shape[0])
     X = samples_of(X, constant)
-    Y = encode(rows_of(target), reference=X)
+    Y = encode(rows_of(target))
     return None, ArraySamples(X, Y, graph).statistics()
 
 
@@ -179,11 +178,17 @@ def joint_step(source, duals, *, constant, sizes, constraints, shared):
     """One pass through all layers: new multipliers, and the sums that the solver needs."""
     thetas, dual_scale = shared
     X = samples_of(source, constant)
+    thetas = [_on_device_of(X, theta) for theta in thetas]
     sweep = ArraySamples(X, None, None).joint_pass(sizes, **constraints)
     if duals is not None:
         sweep.duals = [namespace(dual).asarray(dual, copy=True) for dual in duals]
     pulls, gaps = sweep(thetas, dual_scale)
-    return sweep.duals, [*pulls, gaps**2]
+    return sweep.duals, [*(to_numpy(pull) for pull in pulls), gaps**2]
+
+
+def _on_device_of(X, values):
+    """``values`` in double precision where the samples of the block are."""
+    return like(values, X, dtype=namespace(X).float64)
 
 
 def replayed_joint_steps(source, *, history, **settings):
@@ -204,9 +209,9 @@ def constraint_step(source, duals, *, constant, n_out, constraints, shared):
         sweep.dual_pos, sweep.dual_ball = (
             None if dual is None else namespace(dual).asarray(dual, copy=True) for dual in duals
         )
-    result = sweep(theta, mu, mu_next)
+    result = sweep(_on_device_of(X, theta), mu, mu_next)
     errors = np.asarray([result.nonnegativity, result.unit_ball])
-    return (sweep.dual_pos, sweep.dual_ball), [result.pull, errors**2]
+    return (sweep.dual_pos, sweep.dual_ball), [to_numpy(result.pull), errors**2]
 
 
 def replayed_constraint_steps(source, *, history, **settings):
