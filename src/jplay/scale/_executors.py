@@ -8,6 +8,7 @@ its share of what was kept with it, and the same call on another worker makes it
 
 import pickle
 import tempfile
+import uuid
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass
@@ -159,7 +160,10 @@ class ClusterExecutor:
 
     def send(self, values):
         """One value for every block, to where the block lives."""
-        return self._map(_identity, [values])
+        dask = import_optional("dask", feature="A Dask cluster", extra="dask")
+        # Labels in this process have to travel once: no reason for a warning.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self._map(_identity, [values])
 
     def adopt(self, futures):
         """Take blocks that are on the cluster already."""
@@ -231,6 +235,4 @@ class ClusterExecutor:
 
 
 def _new_key(purpose):
-    import uuid
-
     return f"jplay-{purpose}-{uuid.uuid4().hex}"
