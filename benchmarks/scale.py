@@ -1,6 +1,6 @@
 """Fits in blocks: traffic, weak scaling, data larger than memory, graphs, cost of a block.
 
-    python benchmarks/scale.py graph block traffic weak memory > figures.md
+    python benchmarks/scale.py graph block traffic weak plan memory > figures.md
 
 Each section prints a Markdown table. ``memory`` writes 4.3 GB to the folder for temporary files
 and takes several minutes on two cores; the others take about one.
@@ -24,6 +24,7 @@ import dask
 import dask.array as da
 import distributed
 import numpy as np
+import scipy.sparse
 import zarr
 from sklearn.exceptions import ConvergenceWarning
 
@@ -284,6 +285,39 @@ def clocks(client):
     return time.perf_counter(), max(client.run(time.process_time).values())
 
 
+def chain_graph(X):
+    """Every sample joined to the next one: a graph that costs nothing."""
+    ones = np.ones(len(X) - 1)
+    return scipy.sparse.diags_array([ones, ones], offsets=[-1, 1], format="csr")
+
+
+def plan():
+    """Processor time of a pass on a cluster against the cost of a block times their number."""
+    n_blocks, size = 40, 20_000
+    folder = Path(tempfile.mkdtemp())
+    stored = zarr.create_array(
+        folder / "X", shape=(n_blocks * size, 200), chunks=(size, 200), dtype="f4", compressors=None
+    )
+    X, y = spectra(size, 200)
+    for i in range(n_blocks):
+        stored[i * size : (i + 1) * size] = X + 0.01 * (i % 7)
+    rows = []
+    try:
+        with cluster(2, "1GB") as client:
+            for sizes in ([20], [140, 80, 20]):
+                model = JPlay(layer_sizes=sizes, affinity=chain_graph, max_iter=8, verbose=1)
+                with EachIteration(lambda: sum(client.run(time.process_time).values())) as seen:
+                    model.fit(da.from_zarr(str(folder / "X")), np.tile(y, n_blocks))
+                rows.append((sizes, n_blocks, f"{seen.median_step():.3f}"))
+    finally:
+        shutil.rmtree(folder)
+    table(
+        "Passes over 40 blocks of 20,000 x 200 f4, read again each time, two workers",
+        ["layers", "blocks", "core seconds of all workers per iteration"],
+        rows,
+    )
+
+
 def peak_memory(dask_worker):
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
@@ -327,7 +361,7 @@ def memory():
     )
 
 
-SECTIONS = {section.__name__: section for section in (graph, block, traffic, weak, memory)}
+SECTIONS = {section.__name__: section for section in (graph, block, traffic, weak, plan, memory)}
 
 
 def main():
