@@ -34,6 +34,8 @@ from jplay.numerics.objective import ObjectiveTerms
 from jplay.solvers.pretraining import locality_preserving_projections, padded
 from jplay.solvers.result import Progress, SolverResult, Status
 
+_DIVERGED = 30.0  # root mean square distance of features from the unit ball
+
 
 @dataclass(frozen=True)
 class JointSchedule:
@@ -183,7 +185,7 @@ def backward(
             - mu * pulls[layer]
         )
         S1 = label_bound * label_form + rebuild_form + manifold_bound * manifold_form + mu * unit
-        S2 = damping * xp.linalg.trace(out_gram) / theta.shape[0] * unit
+        S2 = (damping * xp.linalg.trace(out_gram) / theta.shape[0] + 1e-12) * unit
         if model.reconstruction:
             gradient = gradient + out_gram @ theta
             S1, S2 = S1 + 2 * row_gram, S2 + out_gram
@@ -279,10 +281,12 @@ def _run(samples, statistics, thetas, model, schedule, callback):
     while status is None:
         pulls, gaps = sweep(thetas, mu_before / mu)
         residuals.append(gaps / math.sqrt(n_samples))
+        if not math.isfinite(sum(residuals[-1])):
+            return None
         chain = forward(first, thetas)
         coef = ridge_coef(chain.moments[-1], model)
         history.append(objective_from_moments(chain, thetas, coef, label_square, model))
-        if not math.isfinite(history[-1].total) or max(residuals[-1]) > 1e3:
+        if not math.isfinite(history[-1].total) or max(residuals[-1]) > _DIVERGED:
             return None
         progress = Progress(
             "fine-tuning", len(history), schedule.max_iter, history[-1].total, thetas, coef
@@ -328,7 +332,8 @@ def _largest_ratio(M, basis):
     xp = namespace(M)
     weights, vectors = basis
     kept = weights > 1e-10 * xp.max(weights)
-    scale = xp.where(kept, 1 / xp.sqrt(xp.where(kept, weights, xp.ones_like(weights))), 0.0)
+    scale = xp.where(kept, weights, xp.ones_like(weights)) ** -0.5
+    scale = xp.where(kept, scale, xp.zeros_like(scale))
     whitened = (vectors * scale).mT @ M @ (vectors * scale)
     return float(xp.linalg.matrix_norm(symmetrize(whitened), ord=2))
 
