@@ -113,3 +113,10 @@ def fused(function, array):
         return torch.compile(function, dynamic=True)
     except RuntimeError:
         return function
+
+
+def linalg_errors(array):
+    """What a failed factorisation raises in the library of ``array``."""
+    if array_api_compat.is_torch_array(array):
+        return (np.linalg.LinAlgError, sys.modules["torch"].linalg.LinAlgError)
+    return (np.linalg.LinAlgError,)

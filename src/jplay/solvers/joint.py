@@ -14,6 +14,7 @@ Here one loop moves everything together:
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from jplay._array_api import (
     identity,
     is_numpy,
     like,
+    linalg_errors,
     namespace,
     solve_positive,
     to_numpy,
@@ -245,9 +247,10 @@ def solve_joint(samples, layer_sizes, model, schedule, *, statistics=None, callb
         statistics = samples.statistics()
     starts = starting_projections(statistics, layer_sizes)
     for _ in range(schedule.restarts):
-        result = _run(samples, statistics, starts, model, schedule, callback)
-        if result is not None:
-            return result
+        with suppress(*linalg_errors(starts[0])):
+            result = _run(samples, statistics, starts, model, schedule, callback)
+            if result is not None:
+                return result
         schedule = replace(schedule, mu=4 * schedule.mu)
     return SolverResult(
         thetas=[0 * theta for theta in starts],
