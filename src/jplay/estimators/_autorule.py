@@ -204,7 +204,7 @@ class AutoRULe(AffineMap, BaseEstimator):
             layer = autorule(
                 samples,
                 statistics,
-                start[:n_components],
+                start[:n_components, :],
                 eta=self.eta,
                 constraints={"nonnegative": self.nonnegative, "unit_ball": self.unit_ball},
                 reconstruction=self.reconstruction,

@@ -236,33 +236,42 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             n_components=self.n_components,
         ) as (samples, first_input, self.affinity_, self.bandwidth_):
             statistics = samples.statistics()
-            rank = locality_preserving_projections(statistics).shape[0]
-            self.layer_sizes_ = resolve_layer_sizes(
-                self.layer_sizes, self.n_layers, self.n_components, rank
-            )
-            fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input)
-            solve = solve_joint if self.solver == "fast" else solve_jplay
-            result = solve(
-                samples,
-                self.layer_sizes_,
-                self._model(),
-                self._schedule(),
-                statistics=statistics,
-                callback=self._progress_callback(X, y, fitted_map),
-            )
+            result, fitted_map = self._solve(X, y, samples, statistics, first_input)
+        self._store(result, fitted_map, statistics, X.shape[0])
+        self._callback_fit_ctx.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes={}
+        )
+        return self
+
+    def _solve(self, X, y, samples, statistics, first_input):
+        """Run the solver on prepared samples."""
+        rank = locality_preserving_projections(statistics).shape[0]
+        self.layer_sizes_ = resolve_layer_sizes(
+            self.layer_sizes, self.n_layers, self.n_components, rank
+        )
+        fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input)
+        solve = solve_joint if self.solver == "fast" else solve_jplay
+        result = solve(
+            samples,
+            self.layer_sizes_,
+            self._model(),
+            self._schedule(),
+            statistics=statistics,
+            callback=self._progress_callback(X, y, fitted_map),
+        )
+        return result, fitted_map
+
+    def _store(self, result, fitted_map, statistics, n_samples):
+        """Keep what a solver returned as fitted attributes."""
         raise_if_collapsed(
-            statistics.X_root, collapse(result.thetas), X.shape[0], self.fit_intercept
+            statistics.X_root, collapse(result.thetas), n_samples, self.fit_intercept
         )
         for name, value in fitted_map(result.thetas, result.coef).items():
             setattr(self, name, value)
         self.result_ = result
         self.objective_history_ = np.asarray(result.objective)
         self.n_iter_ = result.n_iter
-        self._callback_fit_ctx.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes={}
-        )
         warn_if_not_converged(result.status, "JPlay")
-        return self
 
     def _model(self):
         return ModelSettings(
