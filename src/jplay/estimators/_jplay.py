@@ -222,19 +222,14 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(
-            self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
-        )
+        X, y = self._validated(X, y)
         Y, self.classes_, self._multilabel = encode_targets(y, X)
-        with prepared_samples(
-            X,
-            Y,
-            affinity=self.affinity,
-            n_neighbors=self.n_neighbors,
-            bandwidth=self.bandwidth,
-            fit_intercept=self.fit_intercept,
-            n_components=self.n_components,
-        ) as (samples, first_input, self.affinity_, self.bandwidth_):
+        with prepared_samples(X, Y, **self._sample_settings()) as (
+            samples,
+            first_input,
+            self.affinity_,
+            self.bandwidth_,
+        ):
             statistics = samples.statistics()
             result, fitted_map = self._solve(X, y, samples, statistics, first_input)
         self._store(result, fitted_map, statistics, X.shape[0])
@@ -242,6 +237,29 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             estimator=self, X=X, y=y, reconstruction_attributes={}
         )
         return self
+
+    def _validated(self, X, y):
+        return validate_data(
+            self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
+        )
+
+    def _sample_settings(self):
+        """Parameters that decide how samples are prepared."""
+        return {
+            "affinity": self.affinity,
+            "n_neighbors": self.n_neighbors,
+            "bandwidth": self.bandwidth,
+            "fit_intercept": self.fit_intercept,
+            "n_components": self.n_components,
+        }
+
+    def _remember_input(self, other, classes, multilabel, affinity, bandwidth):
+        """Take over what another estimator learned of the same samples."""
+        self.classes_, self._multilabel = classes, multilabel
+        self.affinity_, self.bandwidth_ = affinity, bandwidth
+        self.n_features_in_ = other.n_features_in_
+        if hasattr(other, "feature_names_in_"):
+            self.feature_names_in_ = other.feature_names_in_
 
     def _solve(self, X, y, samples, statistics, first_input):
         """Run the solver on prepared samples."""
