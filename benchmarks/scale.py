@@ -293,7 +293,7 @@ def chain_graph(X):
 
 def plan():
     """Processor time of a pass on a cluster against the cost of a block times their number."""
-    n_blocks, size = 40, 20_000
+    n_blocks, size = 16, 20_000
     folder = Path(tempfile.mkdtemp())
     stored = zarr.create_array(
         folder / "X", shape=(n_blocks * size, 200), chunks=(size, 200), dtype="f4", compressors=None
@@ -305,14 +305,14 @@ def plan():
     try:
         with cluster(2, "1GB") as client:
             for sizes in ([20], [140, 80, 20]):
-                model = JPlay(layer_sizes=sizes, affinity=chain_graph, max_iter=8, verbose=1)
+                model = JPlay(layer_sizes=sizes, affinity=chain_graph, max_iter=6, verbose=1)
                 with EachIteration(lambda: sum(client.run(time.process_time).values())) as seen:
                     model.fit(da.from_zarr(str(folder / "X")), np.tile(y, n_blocks))
                 rows.append((sizes, n_blocks, f"{seen.median_step():.3f}"))
     finally:
         shutil.rmtree(folder)
     table(
-        "Passes over 40 blocks of 20,000 x 200 f4, read again each time, two workers",
+        "Passes over 16 blocks of 20,000 x 200 f4, read again each time, two workers",
         ["layers", "blocks", "core seconds of all workers per iteration"],
         rows,
     )

@@ -20,7 +20,7 @@ _HOME_OF = {
     "NPE": "jplay.estimators",
 }
 
-_SUBMODULES = ("datasets",)
+_SUBMODULES = ("datasets", "scale")
 
 __all__ = ["__version__", *sorted(_HOME_OF)]
 
