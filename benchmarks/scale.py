@@ -70,7 +70,7 @@ def cluster(n_workers, memory_limit):
             n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit=memory_limit,
             silence_logs=logging.ERROR,
         ) as made,
