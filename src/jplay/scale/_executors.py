@@ -28,6 +28,9 @@ class Executor(Protocol):
     def run(self, function: Any, combine: Any, columns: list, shared: Any) -> tuple[list, Any]:
         """Kept results of all blocks, by reference, and their combined summaries."""
 
+    def reduce(self, function: Any, combine: Any, columns: list, shared: Any) -> Any:
+        """Combined summaries of a function that keeps nothing, each freed once it is added."""
+
     def shorten(self, kept: list, replay: Any, columns: list, history: list) -> list:
         """The same results, without holding on to all that they were made from."""
 
@@ -77,6 +80,9 @@ class LocalExecutor:
             total = summary if len(all_kept) == 1 else combine(total, summary)
         return all_kept, total
 
+    def reduce(self, function, combine, columns, shared):
+        return self.run(function, combine, columns, shared)[1]
+
     def shorten(self, kept, replay, columns, history):
         return kept
 
@@ -95,6 +101,9 @@ def dask_mapper(function, items):
         batch = items[start : start + _DASK_BATCH]
         tasks = {f"jplay-block-{i}": (partial(function, item),) for i, item in enumerate(batch)}
         yield from get(tasks, list(tasks))
+
+
+_GROUP = 8  # summaries on a worker that are added up at once
 
 
 class _Outcome(NamedTuple):
@@ -121,7 +130,7 @@ def _on_worker(function, *arguments, shared):
 
 
 def _fold(combine, outcomes):
-    return reduce(combine, (outcome.summary for outcome in outcomes))
+    return _Outcome(None, reduce(combine, (outcome.summary for outcome in outcomes)))
 
 
 def _kept_or_replayed(replay, name, *arguments, history):
@@ -176,19 +185,38 @@ class ClusterExecutor:
     def run(self, function, combine, columns, shared):
         outcomes = self._map(partial(_on_worker, function), columns, shared=shared)
         self._settle(outcomes)
-        partial_sums = [
-            self.client.submit(
-                _fold,
-                combine,
-                [outcomes[i] for i in members],
-                key=_new_key("combine"),
-                workers=[home],
-                allow_other_workers=True,
-                pure=False,
-            )
+        sums = [
+            self._folded(combine, [outcomes[i] for i in members], home)
             for home, members in self._members().items()
         ]
-        return outcomes, reduce(combine, self.client.gather(partial_sums))
+        return outcomes, self._gathered(combine, sums)
+
+    def reduce(self, function, combine, columns, shared):
+        outcomes = self._map(partial(_on_worker, function), columns, shared=shared)
+        sums = []
+        for home, members in self._members().items():
+            groups = [
+                self._folded(combine, [outcomes[i] for i in group], home)
+                for group in _groups(members)
+            ]
+            sums.append(self._folded(combine, groups, home))
+        del outcomes, groups  # a summary is freed as soon as it is part of a sum
+        return self._gathered(combine, sums)
+
+    def _folded(self, combine, outcomes, home):
+        return self.client.submit(
+            _fold,
+            combine,
+            outcomes,
+            key=_new_key("combine"),
+            workers=[home],
+            allow_other_workers=True,
+            priority=10,  # before the next block: what is added up takes no more memory
+            pure=False,
+        )
+
+    def _gathered(self, combine, sums):
+        return reduce(combine, (outcome.summary for outcome in self.client.gather(sums)))
 
     def shorten(self, kept, replay, columns, history):
         names = [_Name(future.key) for future in kept]
@@ -232,6 +260,10 @@ class ClusterExecutor:
             home if home in holders[f.key] or not holders[f.key] else holders[f.key][0]
             for f, home in zip(futures, before, strict=True)
         ]
+
+
+def _groups(members):
+    return [members[i : i + _GROUP] for i in range(0, len(members), _GROUP)]
 
 
 def _new_key(purpose):

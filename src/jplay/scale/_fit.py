@@ -117,8 +117,7 @@ def _current_client():
 
 def _scanned(executor, rows, targets):
     numbers = list(range(len(rows)))
-    _, found = executor.run(_blocks.scan, add, [rows, targets, numbers], None)
-    return found
+    return executor.reduce(_blocks.scan, add, [rows, targets, numbers], None)
 
 
 def _check_scan(found, X):
@@ -159,7 +158,7 @@ def _constant(executor, rows, found, fit_intercept):
     """Size of the constant feature, or ``None`` for a linear first layer."""
     if fit_intercept == "auto":
         mean = executor.share(found.sample_sum / found.n_samples)
-        _, lowest = executor.run(_blocks.lowest_product, min, [rows], mean)
+        lowest = executor.reduce(_blocks.lowest_product, min, [rows], mean)
         fit_intercept = lowest <= 0
     return (found.largest_norm or 1.0) if fit_intercept else None
 
@@ -192,7 +191,7 @@ def _statistics(estimator, targets, graph, encode, samples):
         function = partial(
             _blocks.given_graph_statistics, affinity=graph, check=check_affinity, **settings
         )
-        return executor.run(function, _blocks.add_statistics, [rows, targets], None)[1]
+        return executor.reduce(function, _blocks.add_statistics, [rows, targets], None)
     none = [None] * len(rows)
     before, after = none, none
     if graph.overlap:
@@ -203,7 +202,7 @@ def _statistics(estimator, targets, graph, encode, samples):
     estimator.bandwidth_ = width = _bandwidth(graph.bandwidth, *distances)
     columns = [rows, targets, found, before, after]
     function = partial(_blocks.heat_statistics, **settings)
-    _, statistics = executor.run(function, _blocks.add_statistics, columns, width)
+    statistics = executor.reduce(function, _blocks.add_statistics, columns, width)
     raise_if_no_edges(statistics.total_degree, width)
     return statistics
 

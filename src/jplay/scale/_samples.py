@@ -68,8 +68,7 @@ class BlockSamples:
 
     def _reduced(self, function, combine, shared):
         function = partial(function, constant=self.constant)
-        _, total = self.executor.run(function, combine, [self.X], self.executor.share(shared))
-        return total
+        return self.executor.reduce(function, combine, [self.X], self.executor.share(shared))
 
 
 class _RepeatedPass:
