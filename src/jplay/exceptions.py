@@ -27,3 +27,7 @@ class ModelMismatchError(ValueError):
 
 class ModelVersionWarning(UserWarning):
     """A model file was written by another version of jplay or scikit-learn."""
+
+
+class MapWriteError(OSError):
+    """A raster could not be written completely; nothing was left under its name."""

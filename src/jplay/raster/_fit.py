@@ -1,16 +1,9 @@
 """Fit a model to the labelled pixels of a scene."""
 
-from collections import Counter
-from time import perf_counter
-
 import numpy as np
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 from sklearn.utils import check_random_state
 
-from jplay.estimators import JPlay
-from jplay.persistence import ModelMetadata, TrainedModel
+from jplay.persistence import ModelMetadata, train_model
 from jplay.raster._labels import open_labels
 from jplay.raster._open import open_scene
 
@@ -23,8 +16,10 @@ def fit_scene(
     field=None,
     class_names=None,
     max_per_class=None,
+    cv=None,
     random_state=0,
     progress=None,
+    fold_progress=None,
 ):
     """Fit a classifier to the labelled pixels of a scene.
 
@@ -37,7 +32,7 @@ def fit_scene(
     labels : str, path-like, array, GeoDataFrame or Labels
         See :func:`open_labels`.
     estimator : scikit-learn classifier, optional
-        Unfitted; a clone is fitted. By default every spectrum is divided by its maximum and given
+        Fitted in place. By default every spectrum is divided by its maximum and given
         to :class:`jplay.JPlay`.
     field : str, optional
         Attribute of the polygons with the class.
@@ -45,10 +40,15 @@ def fit_scene(
         Names of class codes, in place of those the labels carry.
     max_per_class : int, optional
         Most training pixels of a class, drawn at random.
+    cv : int, optional
+        Number of folds by which to estimate the accuracy. Neighbouring pixels fall into different
+        folds, so the figure is optimistic; assess the map against other places for an honest one.
     random_state : int, RandomState instance or None, default=0
-        For the draw.
+        For the draw and the folds.
     progress : callable, optional
         Called with the number of pixels done and of all pixels, while spectra are gathered.
+    fold_progress : callable, optional
+        Called with the number of folds done and of all folds.
 
     Returns
     -------
@@ -76,32 +76,16 @@ def fit_scene(
             f"'{labels.source}' should label at least two classes with data in '{scene.name}', "
             f"found {np.unique(y).tolist()}. Label pixels of every class you want on the map."
         )
-    estimator = default_estimator() if estimator is None else clone_with_callbacks(estimator)
-    started = perf_counter()
-    estimator.fit(X, y)
-    return TrainedModel(
+    return train_model(
+        X,
+        y,
         estimator,
-        _metadata(scene, labels, y, estimator, class_names or {}, perf_counter() - started),
+        metadata=_metadata(scene, labels, np.unique(y), class_names or {}),
+        source=f"{scene.name} with labels of {labels.source}",
+        cv=cv,
+        random_state=random_state,
+        progress=fold_progress,
     )
-
-
-def default_estimator(**settings):
-    """Each spectrum divided by its maximum, then J-Play."""
-    return make_pipeline(Normalizer(norm="max"), JPlay(**settings))
-
-
-def clone_with_callbacks(estimator):
-    """Clone an estimator with the callbacks of its last step, which ``clone`` may drop."""
-    copy = clone(estimator)
-    for original, copied in ((estimator, copy), (_last(estimator), _last(copy))):
-        callbacks = getattr(original, "_skl_callbacks", None)
-        if callbacks:
-            copied.set_callbacks(*callbacks)
-    return copy
-
-
-def _last(estimator):
-    return estimator[-1] if hasattr(estimator, "steps") else estimator
 
 
 def labelled_spectra(scene, labels, *, max_per_class=None, random_state=0, progress=None):
@@ -157,11 +141,10 @@ def _draw(codes, most, random_state):
     return np.sort(np.concatenate(kept))
 
 
-def _metadata(scene, labels, y, estimator, class_names, seconds):
+def _metadata(scene, labels, classes, class_names):
     names = labels.names | {int(code): str(name) for code, name in class_names.items()}
     bands = np.flatnonzero(scene.good_bands)
-    classes = [int(code) for code in estimator.classes_]
-    counts = Counter(y.tolist())
+    classes = [int(code) for code in classes]
     colors = default_colors(classes) | labels.colors
     return ModelMetadata(
         class_names=[names.get(code, f"class {code}") for code in classes],
@@ -169,11 +152,6 @@ def _metadata(scene, labels, y, estimator, class_names, seconds):
         wavelengths=None if scene.wavelengths is None else scene.wavelengths[bands].tolist(),
         band_indices=bands.tolist(),
         n_scene_bands=scene.n_bands,
-        training={
-            "source": f"{scene.name} with labels of {labels.source}",
-            "samples_per_class": {str(code): counts[code] for code in classes},
-            "seconds": round(seconds, 3),
-        },
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from jplay import __version__
 from jplay._optional import import_optional
+from jplay.exceptions import MapWriteError
 from jplay.persistence import atomic_path
 
 UNCLASSIFIED = "unclassified"
@@ -30,13 +31,14 @@ class RasterSink:
         self._dataset.write(values, window=block.rasterio_window())
         self._sums[block] = zlib.crc32(values)
 
-    def verify(self, dataset):
-        """Raise an ``OSError`` where the file does not hold what was written."""
+    def verify(self, dataset, name):
+        """Raise :class:`MapWriteError` where the file does not hold what was written."""
         for block, expected in self._sums.items():
             values = dataset.read(window=block.rasterio_window())
             if zlib.crc32(np.ascontiguousarray(values)) != expected:
-                raise OSError(
-                    f"rows {block.top} to {block.bottom} did not reach the file: is the disk full?"
+                raise MapWriteError(
+                    f"Rows {block.top} to {block.bottom} of '{name}' did not reach the file. Is "
+                    "the disk full? Nothing was left under that name."
                 )
 
 
@@ -104,16 +106,12 @@ def raster_sink(path, scene, *, n_bands, dtype, nodata, classes=None, descriptio
                     draft, temporary, driver="COG", COMPRESS="DEFLATE", BIGTIFF="IF_SAFER"
                 )
             with rasterio.open(temporary) as dataset:
-                sink.verify(dataset)
+                sink.verify(dataset, path)
         except (rasterio.errors.RasterioError, rasterio._err.CPLE_BaseError) as error:
-            raise OSError(
+            raise MapWriteError(
                 f"'{path}' could not be written ({error}). Is the disk full? Nothing was left "
                 "under that name."
             ) from error
-        except OSError as error:
-            if error.errno is None:
-                raise OSError(f"'{path}' could not be written: {error}") from error
-            raise
         if classes is not None:
             temporary.with_name(temporary.name + ".aux.xml").write_bytes(classes.auxiliary_xml())
 
