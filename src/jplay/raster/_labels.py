@@ -1,5 +1,7 @@
 """Known classes of some pixels, from a raster or from polygons."""
 
+import json
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,9 +126,6 @@ def _from_raster(path, scene):
 
 def class_table(path):
     """Names and colours of the classes that a raster file carries, each by code."""
-    import json
-    import warnings
-
     import rasterio
 
     from jplay.raster._open import envi_header, raster_source
@@ -184,7 +183,9 @@ def _as_codes(codes, source):
 def _read_polygons(path):
     geopandas = import_optional("geopandas", feature="Reading polygons", extra="raster")
     try:
-        return geopandas.read_file(path, engine="pyogrio")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of attributes that are not used here
+            return geopandas.read_file(path, engine="pyogrio")
     except Exception as error:  # GDAL raises whatever a damaged byte leads it to
         raise CorruptFileError(
             f"'{path}' cannot be read as polygons ({error}). It is damaged or of another kind."
@@ -207,7 +208,7 @@ def _from_polygons(polygons, scene, field, source):
     index = polygons.sindex
 
     def read(block):
-        transform = scene.transform * scene.transform.translation(block.left, block.top)
+        transform = scene.block_transform(block)
         inside = np.sort(index.query(_outline(transform, block.shape)))
         if not len(inside):
             return np.zeros(block.shape, dtype=np.int64)
@@ -222,9 +223,9 @@ def _from_polygons(polygons, scene, field, source):
 def _outline(transform, shape):
     from shapely.geometry import Polygon
 
-    height, width = shape
+    (a, b, c, d, e, f), (height, width) = transform[:6], shape
     corners = [(0, 0), (width, 0), (width, height), (0, height)]
-    return Polygon([transform * corner for corner in corners])
+    return Polygon([(a * x + b * y + c, d * x + e * y + f) for x, y in corners])
 
 
 def _class_field(polygons, field, source):

@@ -274,9 +274,7 @@ def envi_header(path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             entries = spectral.read_envi_header(str(header))
-            if path != header:
-                return _EnviHeader(header, path, entries)
-            image = spectral.open(str(header))
+            image = spectral.open(str(header), None if path == header else str(path))
     except Exception as error:  # spectral raises whatever a wrong header leads it to
         raise CorruptFileError(
             f"'{header}' cannot be read as an ENVI header ({error}). It is damaged, of another "
@@ -475,19 +473,20 @@ def _georeferencing(array, dims):
         import rioxarray  # noqa: F401  adds the accessor .rio
     except ImportError:
         return None, None
+    from rioxarray.exceptions import RioXarrayError
+
     spatial = array.rio.set_spatial_dims(x_dim=x, y_dim=y)
-    try:
-        crs = spatial.rio.crs
-    except Exception:  # an unreadable CRS is as good as none
-        crs = None
+    crs = spatial.rio.crs
     has_coordinates = x in array.coords and y in array.coords
     stored = array.encoding.get("grid_mapping", array.attrs.get("grid_mapping", "spatial_ref"))
     has_stored = stored in array.coords and "GeoTransform" in array.coords[stored].attrs
     if not has_coordinates and not has_stored:
         return crs, None
     try:
-        return crs, spatial.rio.transform()
-    except Exception:  # irregular coordinates have no transform
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return crs, spatial.rio.transform()
+    except (RioXarrayError, ValueError, TypeError):  # irregular coordinates have no transform
         return crs, None
 
 

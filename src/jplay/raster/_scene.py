@@ -193,6 +193,12 @@ class Scene:
             for left in range(0, width, columns)
         ]
 
+    def block_transform(self, block):
+        """From pixel of a block to map coordinates."""
+        a, b, c, d, e, f = self.transform[:6]
+        left, top = block.left, block.top
+        return type(self.transform)(a, b, a * left + b * top + c, d, e, d * left + e * top + f)
+
     def same_grid(self, transform, crs):
         """Whether another raster of this size has the same georeferencing, if both have one."""
         if self.transform is None or transform is None:
