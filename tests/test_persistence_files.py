@@ -163,6 +163,24 @@ def test_changed_matrix_is_refused(model_file):
         load_model(model_file)
 
 
+def test_flipped_bytes_are_refused_or_harmless(fitted, model_file, iris):
+    content = model_file.read_bytes()
+    expected = fitted.decision_function(iris[0])
+    rng = np.random.default_rng(0)
+    n_refused = 0
+    for position in rng.integers(0, len(content), 80).tolist():
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        model_file.write_bytes(bytes(damaged))
+        try:
+            loaded = load_model(model_file)
+        except (CorruptFileError, UntrustedModelError):
+            n_refused += 1
+        else:
+            np.testing.assert_array_equal(loaded.decision_function(iris[0]), expected)
+    assert n_refused > 40
+
+
 def test_added_entry_is_refused(model_file):
     with zipfile.ZipFile(model_file, "a") as archive:
         archive.writestr("extra.npy", b"")

@@ -226,6 +226,28 @@ def test_truncated_tiff_is_refused_when_its_pixels_are_read(image, tmp_path):
         _whole(open_scene(path))
 
 
+@pytest.mark.parametrize("kind", ["tiff", "envi-header", "netcdf"])
+def test_damaged_bytes_never_end_in_a_foreign_error(image, tmp_path, kind):
+    """Random damage is refused by name or not noticed; nothing else comes out."""
+    small = make_image(height=12, width=10, n_bands=8)
+    path = {
+        "tiff": lambda: write_cube(tmp_path / "scene.tif", small, compress="deflate"),
+        "envi-header": lambda: write_envi(tmp_path, small),
+        "netcdf": lambda: _netcdf(tmp_path / "scene.nc", small),
+    }[kind]()
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, min(len(content), 4000), 30).tolist():
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(damaged))
+        try:
+            with open_scene(path) as scene:
+                scene.read(scene.blocks()[0])
+        except (CorruptFileError, ValueError) as error:
+            assert len(str(error)) > 20
+
+
 def test_truncated_netcdf_is_refused(image, tmp_path):
     path = _netcdf(tmp_path / "scene.nc", image)
     path.write_bytes(path.read_bytes()[:3000])

@@ -19,7 +19,7 @@ _HOME_OF = {
     "NPE": "jplay.estimators",
 }
 
-_SUBMODULES = ("datasets",)
+_SUBMODULES = ("datasets", "persistence", "raster")
 
 __all__ = ["__version__", *sorted(_HOME_OF)]
 

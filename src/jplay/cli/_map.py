@@ -32,7 +32,7 @@ def map_image(
     ] = None,
     block_mb: Annotated[
         int, typer.Option(min=1, help="Megabytes of spectra in a block; two are in memory.")
-    ] = 64,
+    ] = 32,
     json: JsonFlag = False,
 ):
     """Classify every pixel of an image, however large, and write a georeferenced map.

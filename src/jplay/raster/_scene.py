@@ -7,7 +7,7 @@ import numpy as np
 
 from jplay.exceptions import CorruptFileError
 
-BLOCK_BYTES = 64 * 2**20
+BLOCK_BYTES = 32 * 2**20
 """Samples of one block take at most about this much memory as float32."""
 
 
