@@ -10,7 +10,7 @@ EPSG = 32632
 def make_image(height=48, width=40, n_bands=40, n_classes=4, seed=0):
     """A scene with integer counts, so that every format stores the same numbers."""
     image = make_hyperspectral_scene(
-        height, width, n_bands=n_bands, n_classes=n_classes, random_state=seed
+        height, width, n_bands=n_bands, n_classes=n_classes, split=None, random_state=seed
     )
     image.counts = (image.cube * 10_000).clip(1).astype(np.uint16)
     return image

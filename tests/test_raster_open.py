@@ -226,6 +226,7 @@ def test_truncated_tiff_is_refused_when_its_pixels_are_read(image, tmp_path):
         _whole(open_scene(path))
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of h5netcdf
 @pytest.mark.parametrize("kind", ["tiff", "envi-header", "netcdf"])
 def test_damaged_bytes_never_end_in_a_foreign_error(image, tmp_path, kind):
     """Random damage is refused by name or not noticed; nothing else comes out."""
@@ -237,6 +238,7 @@ def test_damaged_bytes_never_end_in_a_foreign_error(image, tmp_path, kind):
     }[kind]()
     content = path.read_bytes()
     rng = np.random.default_rng(0)
+    messages = []
     for position in rng.integers(0, min(len(content), 4000), 30).tolist():
         damaged = bytearray(content)
         damaged[position] ^= 1 << int(rng.integers(8))
@@ -244,8 +246,10 @@ def test_damaged_bytes_never_end_in_a_foreign_error(image, tmp_path, kind):
         try:
             with open_scene(path) as scene:
                 scene.read(scene.blocks()[0])
-        except (CorruptFileError, ValueError) as error:
-            assert len(str(error)) > 20
+        except ValueError as error:
+            messages.append(str(error))
+    assert messages
+    assert [message for message in messages if path.stem not in message] == []
 
 
 def test_truncated_netcdf_is_refused(image, tmp_path):

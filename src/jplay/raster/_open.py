@@ -137,7 +137,9 @@ def _open_raster(path, variable):
             with rasterio.open(data_path, driver=driver) as dataset:
                 facts = _raster_facts(dataset)
             array = rioxarray.open_rasterio(data_path, cache=False, lock=False, driver=driver)
-    except rasterio.errors.RasterioError as error:
+    except PermissionError:
+        raise
+    except Exception as error:  # rasterio and rioxarray raise whatever a damaged byte leads to
         raise CorruptFileError(
             f"'{path}' cannot be opened as an image ({error}). Expected ENVI, GeoTIFF, NetCDF, "
             "Zarr or MATLAB; the file is damaged or of another kind."
