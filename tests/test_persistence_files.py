@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
@@ -121,6 +122,26 @@ def test_string_and_multilabel_targets_survive(iris, tmp_path):
     several = _fit(X, Y)
     again = load_model(save_model(several, tmp_path / "labels.skops"))
     np.testing.assert_array_equal(again.predict(X), several.predict(X))
+
+
+@pytest.mark.parametrize("name", ["CanonicalCorrelationForestClassifier", "LFDA", "LPP", "NPE"])
+def test_every_method_of_jplay_travels(iris, tmp_path, name):
+    import jplay
+
+    X, y = iris
+    if name.endswith("Classifier"):
+        model = getattr(jplay, name)(n_estimators=3, random_state=0)
+    else:
+        model = make_pipeline(getattr(jplay, name)(2), KNeighborsClassifier(1, algorithm="brute"))
+    model.fit(X, y)
+    loaded = load_model(save_model(model, tmp_path / "model.skops"))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_search_tree_of_neighbours_is_refused_with_a_way_out(iris, tmp_path):
+    model = KNeighborsClassifier(1, algorithm="kd_tree").fit(*iris)
+    with pytest.raises(UntrustedModelError, match=r"KDTree.*algorithm='brute'"):
+        save_model(model, tmp_path / "model.skops")
 
 
 def test_other_estimators_of_scikit_learn_travel_too(iris, tmp_path):

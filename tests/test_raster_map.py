@@ -231,6 +231,11 @@ def test_other_estimators_make_maps_too(folder, image, tmp_path):
     X = _pixels(image, model.metadata.band_indices)
     expected = model.predict(X.astype(np.float32)).reshape(image.ground_truth.shape)
     np.testing.assert_array_equal(_read(path)[0], expected)
+    map_scene(folder / "scene.tif", model, path, scores=tmp_path / "scores.tif")
+    shares = _read(tmp_path / "scores.tif")
+    np.testing.assert_array_equal(shares.argmax(axis=0) + 1, expected)
+    np.testing.assert_allclose(shares.sum(axis=0), 1.0, rtol=1e-6)
+    (tmp_path / "scores.tif").unlink()
     with pytest.raises(ValueError, match="needs a model with `transform`"):
         map_scene(folder / "scene.tif", model, tmp_path / "m.tif", features=tmp_path / "f.tif")
     assert _files(tmp_path) == ["map.tif", "map.tif.aux.xml"]

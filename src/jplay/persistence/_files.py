@@ -31,7 +31,12 @@ TRUSTED_TYPES = (
     "jplay.estimators._jplay.JPlay",
     "jplay.estimators._lfda.LFDA",
     "jplay.estimators._lpp.LPP",
+    "jplay.estimators._lsdr.LSDR",
+    "jplay.estimators._lsqmid.LSQMID",
     "jplay.estimators._npe.NPE",
+    "jplay.forest._estimators.CanonicalCorrelationForestClassifier",
+    "jplay.forest._estimators.CanonicalCorrelationForestRegressor",
+    "jplay.forest._tree.CanonicalCorrelationTree",
     "scipy.sparse._csr.csr_array",
 )
 """Types a model file may contain beyond those that skops trusts itself.
@@ -90,8 +95,9 @@ def save_model(model, path, *, metadata=None):
     if untrusted:
         raise UntrustedModelError(
             f"The model contains {', '.join(untrusted)}, which a file that runs no code cannot "
-            "carry. Replace it by a plain value (for a function given as `affinity`: set "
-            "affinity='heat' on the fitted model), or keep the model in memory."
+            "carry. Replace it by a plain value: for a function given as `affinity`, set "
+            "affinity='heat' on the fitted model; for a nearest-neighbour classifier, choose "
+            "algorithm='brute'; of a search, save `best_estimator_`."
         )
     path = Path(path)
     with atomic_path(path) as temporary:

@@ -167,7 +167,7 @@ class BlockClassifier:
         positions = np.searchsorted(self.model.classes, self.model.predict(X))
         return (
             positions,
-            self.model.decision_function(X) if scores else None,
+            getattr(self.model.estimator, self._score_method())(X) if scores else None,
             self.model.transform(X) if features else None,
         )
 
@@ -191,13 +191,23 @@ class BlockClassifier:
 
     def score_bands(self):
         """Number, type and missing value of the score raster's bands."""
-        n_bands = 1 if len(self.codes) == 2 else len(self.codes)
-        return n_bands, "float32", float("nan")
+        return len(self.score_names()), "float32", float("nan")
+
+    def _score_method(self):
+        for name in ("decision_function", "predict_proba"):
+            if hasattr(self.model.estimator, name):
+                return name
+        raise ValueError(
+            "`scores` needs a model with `decision_function` or `predict_proba`, got "
+            f"{type(self.model.final_step).__name__}. Leave `scores` out."
+        )
 
     def score_names(self):
         """One name per band of the score raster."""
         names = self.model.metadata.class_names
-        return [f"{names[1]} minus {names[0]}"] if len(names) == 2 else list(names)
+        if len(names) == 2 and self._score_method() == "decision_function":
+            return [f"{names[1]} minus {names[0]}"]
+        return list(names)
 
     def feature_bands(self):
         """Number, type and missing value of the feature raster's bands."""
