@@ -87,6 +87,14 @@ def test_every_format_gives_the_same_scene(scene_file, image):
         np.testing.assert_allclose(scene.transform[:6], transform()[:6], atol=1e-6)
 
 
+def test_big_endian_envi_with_an_offset(image, tmp_path):
+    header = write_envi(tmp_path, image, interleave="bip")
+    (tmp_path / "scene.img").write_bytes(bytes(100) + image.counts.astype(">u2").tobytes())
+    text = header.read_text().replace("byte order = 0", "byte order = 1")
+    header.write_text(text.replace("header offset = 0", "header offset = 100"))
+    np.testing.assert_array_equal(_whole(open_scene(header))[0], image.counts)
+
+
 def test_reading_is_lazy(scene_file, image):
     """What is read of a block is no more than the block: the array itself stays on disk."""
     with open_scene(scene_file) as scene:

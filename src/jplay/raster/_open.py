@@ -129,6 +129,8 @@ def _checked_wavelengths(wavelengths, n_bands):
 def _open_raster(path, variable):
     rasterio = import_optional("rasterio", feature="Reading image files", extra="raster")
     rioxarray = import_optional("rioxarray", feature="Reading image files", extra="raster")
+    from jplay.raster._envi import envi_array
+
     header = envi_header(path)
     data_path, driver = raster_source(path, header)
     try:
@@ -136,7 +138,10 @@ def _open_raster(path, variable):
             warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
             with rasterio.open(data_path, driver=driver) as dataset:
                 facts = _raster_facts(dataset)
-            array = rioxarray.open_rasterio(data_path, cache=False, lock=False, driver=driver)
+            if header is not None and header.image is not None:
+                array = envi_array(header.image)
+            else:
+                array = rioxarray.open_rasterio(data_path, cache=False, lock=False, driver=driver)
     except PermissionError:
         raise
     except Exception as error:  # rasterio and rioxarray raise whatever a damaged byte leads to
@@ -236,8 +241,10 @@ def _good_bands(flags, n_bands):
 class _EnviHeader:
     """What an ENVI header says of the bands, read by the package spectral."""
 
-    def __init__(self, path, data_path, entries):
-        self.path, self.data_path, self.entries = path, data_path, entries
+    def __init__(self, path, image, entries):
+        self.path, self.data_path, self.entries = path, Path(image.filename), entries
+        compressed = str(entries.get("file compression", "0")).strip() != "0"
+        self.image = None if compressed else image
 
     def facts(self, n_bands):
         found = {}
@@ -284,9 +291,10 @@ def envi_header(path):
             f"'{header}' cannot be read as an ENVI header ({error}). It is damaged, of another "
             "kind, or its data file is missing."
         ) from error
-    data_path = Path(image.filename)
-    _check_size(image, data_path)
-    return _EnviHeader(header, data_path, entries)
+    found = _EnviHeader(header, image, entries)
+    if found.image is not None:
+        _check_size(image, found.data_path)
+    return found
 
 
 def _header_path(path):

@@ -14,7 +14,7 @@ from jplay.exceptions import MapWriteError
 from jplay.persistence import atomic_path
 
 UNCLASSIFIED = "unclassified"
-_CACHE_MEGABYTES = 128
+_CACHE_BYTES = 128 * 2**20
 _TILE = 256
 
 
@@ -86,7 +86,7 @@ def raster_sink(path, scene, *, n_bands, dtype, nodata, classes=None, descriptio
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
-        stack.enter_context(rasterio.Env(GDAL_CACHEMAX=_CACHE_MEGABYTES))
+        stack.enter_context(rasterio.Env(GDAL_CACHEMAX=_CACHE_BYTES))
         temporary = stack.enter_context(atomic_path(path))
         try:
             draft = temporary.with_name("draft.tif") if cog else temporary
