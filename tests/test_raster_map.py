@@ -418,6 +418,17 @@ def test_interruption_leaves_no_map(folder, model, tmp_path):
     assert _files(tmp_path) == []
 
 
+def test_scene_is_never_written_over(image, model, tmp_path):
+    header = write_envi(tmp_path, image)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for name in ("scene.hdr", "scene.img"):
+        with pytest.raises(ValueError, match="belongs to the scene"):
+            map_scene(header, model, tmp_path / name)
+    with pytest.raises(ValueError, match="two results"):
+        map_scene(header, model, tmp_path / "map.tif", scores=tmp_path / "map.tif")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_progress_ends_at_the_number_of_pixels(folder, model, tmp_path):
     steps = []
     map_scene(

@@ -60,6 +60,7 @@ def map_scene(
     scene, classifier = open_scene(scene), BlockClassifier(_loaded(model))
     bands = select_bands(scene, classifier.model, resample=resample)
     path = Path(path)
+    _check_outputs(scene, [path, scores, features])
     table = classifier.table
     with ExitStack() as stack:
         open_sink = _sink_opener(stack, scene)
@@ -221,6 +222,19 @@ class BlockClassifier:
         else:
             n_bands = len(self.model.estimator.get_feature_names_out())
         return n_bands, "float32", float("nan")
+
+
+def _check_outputs(scene, outputs):
+    """Refuse to write over the scene, or two results to one file."""
+    places = [Path(output).resolve() for output in outputs if output is not None]
+    source = Path(scene.name).resolve()
+    for number, place in enumerate(places):
+        is_tiff = place.suffix.lower() in (".tif", ".tiff")
+        beside = place.exists() and place.with_suffix("") == source.with_suffix("") and not is_tiff
+        if place == source or beside:
+            raise ValueError(f"'{place}' belongs to the scene. Write the map under another name.")
+        if place in places[:number]:
+            raise ValueError(f"'{place}' is named for two results. Give each its own file.")
 
 
 def _loaded(model):
