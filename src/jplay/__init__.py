@@ -20,7 +20,7 @@ _HOME_OF = {
     "NPE": "jplay.estimators",
 }
 
-_SUBMODULES = ("datasets", "scale")
+_SUBMODULES = ("datasets", "persistence", "raster", "scale")
 
 __all__ = ["__version__", *sorted(_HOME_OF)]
 

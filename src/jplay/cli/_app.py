@@ -5,9 +5,13 @@ from typing import Annotated
 import typer
 
 from jplay import __version__
+from jplay.cli._assess import assess
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
+from jplay.cli._fit import fit
 from jplay.cli._info import info
+from jplay.cli._map import map_image
+from jplay.cli._predict import predict
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -40,4 +44,8 @@ def jplay(
 
 
 app.command()(demo)
+app.command()(fit)
+app.command()(predict)
+app.command("map")(map_image)
+app.command()(assess)
 app.command()(info)
