@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven by selenium")
-axe = pytest.importorskip("axe_core_python", reason="accessibility is judged by axe-core")
+pytest.importorskip("selenium", reason="the browser is driven by selenium")
+pytest.importorskip("axe_core_python", reason="accessibility is judged by axe-core")
 pytest.importorskip("jinja2", reason="the report needs Jinja2")
 pytest.importorskip("matplotlib", reason="the report takes its colours from matplotlib")
 
+import axe_core_python
+from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -30,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
-AXE = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

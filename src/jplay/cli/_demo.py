@@ -17,6 +17,10 @@ class DemoData(StrEnum):
     INDIAN_PINES = "indian-pines"
     DIGITS = "digits"
 
+    @property
+    def full_name(self):
+        return {"indian-pines": "Indian Pines", "digits": "handwritten digits"}[self.value]
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -88,8 +92,8 @@ def demo(
     class_map = None if problem.scene is None else _class_map(problem.scene.cube, model)
     picture = draw(problem, model, class_map, figures, output_dir / f"{data.value}.png")
     facts = {
-        "Data": f"{data.value}, {len(problem.y)} samples of {len(problem.class_names)} classes, "
-        "each divided by its maximum",
+        "Data": f"{data.full_name}, {len(problem.y)} samples of {len(problem.class_names)} "
+        "classes, each divided by its maximum",
         "Split": f"{n_train} training samples per class, 15 of classes with fewer than 100, "
         f"seed {seed}",
         "Time": f"{fit_seconds:.1f} s for the fit",

@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT = 460, 300
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 44
+LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 44
 
 
 def line_chart(chart_id, title, x, series, *, x_label, y_label, log=False, markers=False):
@@ -156,7 +156,7 @@ def _log_ticks(low, high):
 
 
 def _number(value):
-    if value and not 1e-3 <= abs(value) < 1e5:
+    if value and not 1e-3 <= abs(value) < 1e7:
         digits, exponent = f"{value:.0e}".split("e")
         return f"{digits}e{int(exponent)}"
-    return f"{value:.4g}"
+    return f"{value:.7g}"

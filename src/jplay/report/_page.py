@@ -91,9 +91,7 @@ def _hex_colors(run):
 
 
 def _class_style(run):
-    return "\n".join(
-        f".class-{k}{{--c:{color}}}" for k, color in enumerate(_hex_colors(run), 1)
-    )
+    return "\n".join(f".class-{k}{{--c:{color}}}" for k, color in enumerate(_hex_colors(run), 1))
 
 
 def _best_score(run):
@@ -176,24 +174,25 @@ def _convergence_charts(run):
     charts = []
     if run.objective:
         total = np.sum([np.asarray(v) for v in run.objective.values()], axis=0)
-        series = {"objective": total, **run.objective}
-        charts.append(_over_iterations("chart-objective", "Objective and its terms", series))
+        # The samples' own size is most of it: only a linear axis shows the descent.
+        charts.append(_over_iterations("objective", "Objective", {"objective": total}, log=False))
+        charts.append(_over_iterations("terms", "Weighted terms of the objective", run.objective))
     if run.residuals is not None and len(run.residuals):
         series = {f"layer {k}": v for k, v in enumerate(np.asarray(run.residuals).T, 1)}
-        charts.append(_over_iterations("chart-residuals", "Distance from the constraints", series))
+        charts.append(_over_iterations("residuals", "Distance from the constraints", series))
     return charts
 
 
-def _over_iterations(chart_id, title, series):
+def _over_iterations(name, title, series, *, log=True):
     iterations = np.arange(1, len(next(iter(series.values()))) + 1)
     chart = line_chart(
-        chart_id,
+        f"chart-{name}",
         f"{title} over the iterations",
         iterations,
         series,
         x_label="Iteration",
-        y_label=title,
-        log=True,
+        y_label="",
+        log=log,
     )
     return {"title": title, "chart": chart, "names": list(series)}
 
@@ -204,6 +203,7 @@ def _subspace_charts(run):
     return [
         {
             "title": name,
+            "accuracy": run.layer_accuracy[number] if run.layer_accuracy else None,
             "chart": scatter_chart(
                 f"chart-layer-{number}",
                 f"{name}, test samples in a plane",

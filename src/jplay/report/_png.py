@@ -29,9 +29,7 @@ def png_bytes(image):
     rows = np.zeros((height, 1 + width * channels), dtype=np.uint8)
     rows[:, 1:] = image.reshape(height, -1)
     body = zlib.compress(rows.tobytes(), 9)
-    return (
-        _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
-    )
+    return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
 
 
 def png_uri(image):

@@ -3,9 +3,10 @@
 from dataclasses import asdict, is_dataclass
 
 import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
 
 from jplay.numerics.metrics import AccuracyReport
-from jplay.plotting import false_color, feature_reliance, leading_plane
+from jplay.plotting import false_color, feature_reliance
 from jplay.report._run import Run, SceneView
 
 MAX_PIXELS = 1_000_000
@@ -83,6 +84,7 @@ def record_run(
         )
     shown = test[np.linspace(0, len(test) - 1, min(n_points, len(test))).astype(int)]
     spaces = [X[shown], *model.transform_layers(X[shown])]
+    train_spaces = [X[train], *model.transform_layers(X[train])]
     reliance, positions, axis = feature_reliance(model, X[train]), None, "Feature"
     if scene is not None and len(scene.wavelengths) == X.shape[1]:
         positions, axis = np.asarray(scene.wavelengths, dtype=float), "Wavelength (nm)"
@@ -105,7 +107,8 @@ def record_run(
             f"Input: {spaces[0].shape[1]} features",
             *(f"Layer {n}: {Z.shape[1]} dimensions" for n, Z in enumerate(spaces[1:], 1)),
         ],
-        planes=np.stack(_aligned([leading_plane(Z) for Z in spaces])).astype(np.float32),
+        layer_accuracy=_nearest_neighbour_shares(train_spaces, y[train], spaces, y[shown]),
+        planes=_planes(train_spaces, y[train], spaces),
         point_labels=_positions(y[shown], model.classes_),
         reliance=reliance.astype(np.float32),
         feature_positions=np.arange(X.shape[1], dtype=float) if positions is None else positions,
@@ -192,20 +195,38 @@ def _last_residuals(residuals):
     )
 
 
-def _aligned(planes):
-    """Scale every plane to unit spread and turn it to agree with the one before it.
+def _nearest_neighbour_shares(train_spaces, y_train, spaces, y):
+    if y.ndim == 2:
+        return []
+    return [
+        float(KNeighborsClassifier(1).fit(Z_train, y_train).score(Z, y))
+        for Z_train, Z in zip(train_spaces, spaces, strict=True)
+    ]
 
-    Principal axes have arbitrary signs, so that without this a class would jump from panel to
-    panel.
+
+def _planes(train_spaces, y_train, spaces):
+    """View every subspace in the plane in which the training samples' class means differ most.
+
+    Every plane is scaled to unit spread and turned to agree with the one before it. Axes have
+    arbitrary signs, so that without this a class would jump from panel to panel.
     """
     turned = []
-    for plane in planes:
+    for Z_train, Z in zip(train_spaces, spaces, strict=True):
+        centre = Z_train.mean(axis=0)
+        axes = np.linalg.svd(_class_means(Z_train, y_train) - centre, full_matrices=False)[2][:2]
+        plane = (Z - centre) @ axes.T
+        plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
         plane = plane / (np.sqrt(np.mean(plane**2)) or 1.0)
         if turned:
             left, _, right = np.linalg.svd(plane.T @ turned[-1])
             plane = plane @ (left @ right)
         turned.append(plane)
-    return turned
+    return np.stack(turned).astype(np.float32)
+
+
+def _class_means(Z, y):
+    members = y.T > 0 if y.ndim == 2 else np.unique(y)[:, None] == y
+    return np.stack([Z[rows].mean(axis=0) for rows in members if rows.any()])
 
 
 def scene_view(scene, class_map, train, classes):

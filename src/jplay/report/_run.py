@@ -5,6 +5,7 @@ import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -72,7 +73,9 @@ class Run:
     residuals : ndarray of shape (n_iter, n_layers) or None
         Distance from the constraints after each iteration, for every layer.
     layer_names : list of str
-        One per subspace.
+        One per subspace, the input being the first.
+    layer_accuracy : list of float
+        Share of the samples shown whose nearest training sample in the subspace has their label.
     planes : ndarray of shape (n_subspaces, n_points, 2) or None
         A plane view of every subspace with the same samples.
     point_labels : ndarray of shape (n_points,) or None
@@ -100,6 +103,7 @@ class Run:
     objective: dict[str, list] = field(default_factory=dict)
     residuals: np.ndarray | None = None
     layer_names: list[str] = field(default_factory=list)
+    layer_accuracy: list[float] = field(default_factory=list)
     planes: np.ndarray | None = None
     point_labels: np.ndarray | None = None
     reliance: np.ndarray | None = None
@@ -151,13 +155,16 @@ class Run:
             version = record.pop("format")
             if version != FORMAT:
                 raise ValueError(f"it has format {version!r}, this version reads {FORMAT}")
-            with np.load(folder / ARRAYS_NAME, allow_pickle=False) as stored:
+            with (
+                open(folder / ARRAYS_NAME, "rb") as file,
+                np.load(file, allow_pickle=False) as stored,
+            ):
                 arrays = dict(stored)
             scene = record.pop("scene", None)
             if scene is not None:
                 record["scene"] = SceneView(**_joined(scene, arrays, "scene."))
             return cls(**_joined(record, arrays, ""))
-        except (ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
             raise ValueError(
                 f"{folder} is not a run that this version can read ({error}). Run it again."
             ) from error
@@ -187,7 +194,7 @@ class _replacing:
 
     def __enter__(self):
         encoding = None if "b" in self.mode else "utf-8"
-        self.file = open(self.partial, self.mode, encoding=encoding)  # noqa: SIM115
+        self.file = open(self.partial, self.mode, encoding=encoding)
         return self.file
 
     def __exit__(self, kind, error, traceback):
