@@ -56,11 +56,16 @@ class JointSchedule:
 
 @dataclass(frozen=True)
 class Moments:
-    """``A = Z^T Z``, ``M = Z^T L Z`` and ``C = Y^T Z`` for the input ``Z`` of one layer."""
+    """Second moments of the input ``Z`` of one layer."""
 
     A: Any
+    """``Z^T Z``"""
     M: Any
+    """``Z^T L Z``"""
+    B: Any
+    """``Z^T S Z`` with the label weights ``S``; the very array ``A`` where all weigh one."""
     C: Any
+    """``Y^T S Z``"""
 
 
 @dataclass(frozen=True)
@@ -70,32 +75,31 @@ class Forward:
     moments: list
     theta_A: list
     theta_M: list
+    theta_B: list
 
 
 def forward(first, thetas):
-    moments, theta_A, theta_M = [first], [], []
+    moments, theta_A, theta_M, theta_B = [first], [], [], []
     for theta in thetas:
         here = moments[-1]
+        all_equal = here.B is here.A
         theta_A.append(theta @ here.A)
         theta_M.append(theta @ here.M)
-        moments.append(
-            Moments(
-                symmetrize(theta_A[-1] @ theta.mT),
-                symmetrize(theta_M[-1] @ theta.mT),
-                here.C @ theta.mT,
-            )
-        )
-    return Forward(moments, theta_A, theta_M)
+        theta_B.append(theta_A[-1] if all_equal else theta @ here.B)
+        A = symmetrize(theta_A[-1] @ theta.mT)
+        B = A if all_equal else symmetrize(theta_B[-1] @ theta.mT)
+        moments.append(Moments(A, symmetrize(theta_M[-1] @ theta.mT), B, here.C @ theta.mT))
+    return Forward(moments, theta_A, theta_M, theta_B)
 
 
 def ridge_coef(last, model):
     """Label projection from the moments of the last subspace (Eq. 17)."""
-    xp = namespace(last.A)
-    size = last.A.shape[-1]
+    xp = namespace(last.B)
+    size = last.B.shape[-1]
     ridge = model.gamma
     if ridge == 0:  # the limit, up to rounding, also where features are dependent
-        ridge = 1e-12 * float(xp.max(xp.abs(last.A))) * model.alpha + 1e-300
-    system = model.alpha * last.A + ridge * identity(size, last.A)
+        ridge = 1e-12 * float(xp.max(xp.abs(last.B))) * model.alpha + 1e-300
+    system = model.alpha * last.B + ridge * identity(size, last.B)
     return solve_positive(system, model.alpha * last.C.mT).mT
 
 
@@ -109,7 +113,7 @@ def objective_from_moments(chain, thetas, coef, label_square, model):
             rebuilt += float(xp.linalg.trace(here.A) - 2 * xp.linalg.trace(ahead.A) + overlap)
         manifold += float(xp.linalg.trace(ahead.M))
     last = chain.moments[-1]
-    misfit = label_square - 2 * xp.sum(coef * last.C) + xp.sum((coef @ last.A) * coef)
+    misfit = label_square - 2 * xp.sum(coef * last.C) + xp.sum((coef @ last.B) * coef)
     return ObjectiveTerms(
         reconstruction=rebuilt / 2,
         prediction=model.alpha / 2 * float(misfit),
@@ -135,7 +139,9 @@ def eigenbasis(A):
     return xp.where(weights > 0, weights, xp.zeros_like(weights)), vectors
 
 
-def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis, damping):
+def backward(
+    chain, thetas, coef, pulls, mu, model, manifold_bound, label_bound, first_basis, damping
+):
     """Step on every projection, from the last to the first, with those behind it updated.
 
     Parameters
@@ -147,8 +153,8 @@ def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis,
         From the pass over the samples: split plus scaled multiplier, times the layer's input.
     mu : float
     model : ModelSettings
-    manifold_bound : float
-        Largest generalised eigenvalue of ``(M, A)`` of the samples.
+    manifold_bound, label_bound : float
+        Largest generalised eigenvalues of ``(M, A)`` and ``(B, A)`` of the samples.
     first_basis : tuple of arrays
         Eigendecomposition of the samples' ``A``.
     damping : float
@@ -166,16 +172,17 @@ def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis,
         unit = identity(theta.shape[0], theta)
         label_form = alpha * (downstream_coef.mT @ downstream_coef)
         row_gram = theta @ theta.mT
-        form = label_form + rebuild_form + mu * unit
+        form = rebuild_form + mu * unit
         if model.reconstruction:
             form = form + row_gram - 2 * unit
         gradient = (
             form @ theta_A
+            + label_form @ chain.theta_B[layer]
             + manifold_form @ chain.theta_M[layer]
             - alpha * (downstream_coef.mT @ here.C)
             - mu * pulls[layer]
         )
-        S1 = label_form + rebuild_form + manifold_bound * manifold_form + mu * unit
+        S1 = label_bound * label_form + rebuild_form + manifold_bound * manifold_form + mu * unit
         S2 = damping * xp.linalg.trace(out_gram) / theta.shape[0] * unit
         if model.reconstruction:
             gradient = gradient + out_gram @ theta
@@ -249,8 +256,11 @@ def solve_joint(samples, layer_sizes, model, schedule, *, statistics=None, callb
 
 
 def _first_moments(statistics):
-    X, Y = statistics.X_root, statistics.Y_root
-    return Moments(X.mT @ X, symmetrize(statistics.laplacian_gram), Y.mT @ X)
+    X = statistics.X_root
+    X_labelled, Y_labelled = statistics.label_roots
+    A = X.mT @ X
+    B = A if X_labelled is X else X_labelled.mT @ X_labelled
+    return Moments(A, symmetrize(statistics.laplacian_gram), B, Y_labelled.mT @ X_labelled)
 
 
 def _run(samples, statistics, thetas, model, schedule, callback):
@@ -259,8 +269,9 @@ def _run(samples, statistics, thetas, model, schedule, callback):
     n_samples = statistics.n_samples
     first = _first_moments(statistics)
     first_basis = eigenbasis(first.A)
-    label_square = xp.sum(statistics.Y_root * statistics.Y_root)
+    label_square = xp.sum(statistics.label_roots[1] * statistics.label_roots[1])
     manifold_bound = _largest_ratio(first.M, first_basis)
+    label_bound = 1.0 if first.B is first.A else _largest_ratio(first.B, first_basis)
     sweep = samples.joint_pass([theta.shape[0] for theta in thetas], **model.constraints)
     mu, mu_before = schedule.mu, schedule.mu
     history, residuals = [], []
@@ -288,6 +299,7 @@ def _run(samples, statistics, thetas, model, schedule, callback):
                 mu,
                 model,
                 manifold_bound,
+                label_bound,
                 first_basis,
                 schedule.damping,
             )

@@ -46,6 +46,16 @@ class Statistics:
     """``X^T D 1``."""
     total_degree: float
     n_samples: int
+    weighted_roots: tuple[Any, Any] | None = None
+    """Roots as above of the labelled samples, times the square root of their label weight.
+
+    ``None`` where all samples are labelled and weigh one.
+    """
+
+    @property
+    def label_roots(self):
+        """The roots that the prediction loss is made of."""
+        return self.weighted_roots or (self.X_root, self.Y_root)
 
     @property
     def n_features(self):
@@ -63,6 +73,8 @@ class Statistics:
             degree_sum=theta @ self.degree_sum,
             total_degree=self.total_degree,
             n_samples=self.n_samples,
+            weighted_roots=self.weighted_roots
+            and reduced_rows(self.weighted_roots[0] @ theta.mT, self.weighted_roots[1]),
         )
 
 
@@ -136,13 +148,17 @@ class ArraySamples:
     affinity : sparse array of shape (n_samples, n_samples)
     pool : concurrent.futures.Executor, default=None
         Threads over which blocks of NumPy samples are spread.
+    label_weight : array of shape (n_samples,), default=None
+        Weight of each sample in the prediction loss, zero for samples without label; their
+        rows of ``Y`` do not matter. ``None`` means one for all.
     """
 
-    def __init__(self, X, Y, affinity, pool=None):
+    def __init__(self, X, Y, affinity, pool=None, label_weight=None):
         self.X = X
         self.Y = Y
         self.affinity = affinity
         self.pool = pool
+        self.label_weight = label_weight
 
     @cached_property
     def _chunks(self):
@@ -156,21 +172,24 @@ class ArraySamples:
             return [function(rows) for rows in self._chunks]
         return list(self.pool.map(function, self._chunks))
 
-    def _root(self, rows):
+    def _root(self, rows, weight=None):
         """Root of the moments of some rows, block after block in float64."""
         X_root, Y_root = (np.zeros((0, array.shape[1])) for array in (self.X, self.Y))
         for start in range(rows.start, rows.stop, _ROOT_ROWS):
             block = slice(start, min(start + _ROOT_ROWS, rows.stop))
-            X_root, Y_root = reduced_rows(
-                np.concatenate([X_root, self.X[block]]), np.concatenate([Y_root, self.Y[block]])
-            )
+            X, Y = self.X[block], self.Y[block]
+            if weight is not None:
+                scale = np.sqrt(weight[block])[:, None]
+                X, Y = X * scale, np.where(scale > 0, Y, 0) * scale
+            X_root, Y_root = reduced_rows(np.concatenate([X_root, X]), np.concatenate([Y_root, Y]))
         return X_root, Y_root
 
+    def _roots(self, weight=None):
+        roots = self._map(lambda rows: self._root(rows, weight))
+        return reduced_rows(*(np.concatenate(parts) for parts in zip(*roots, strict=True)))
+
     def statistics(self):
-        roots = self._map(self._root)
-        X_root, Y_root = reduced_rows(
-            *(np.concatenate(parts) for parts in zip(*roots, strict=True))
-        )
+        X_root, Y_root = self._roots()
         gram, degree_gram, degree_sum, total_degree = laplacian_gram(
             np.asarray(self.X, dtype=np.float64), self.affinity
         )
@@ -183,6 +202,7 @@ class ArraySamples:
             degree_sum=degree_sum,
             total_degree=total_degree,
             n_samples=self.X.shape[0],
+            weighted_roots=None if self.label_weight is None else self._roots(self.label_weight),
         )
 
     def constraint_pass(self, n_out, *, nonnegative, unit_ball):
