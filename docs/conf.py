@@ -4,18 +4,17 @@ import os
 import re
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import jplay
-
 project = "jplay"
 author = "The jplay developers"
 copyright = "The jplay developers"
-version = release = jplay.__version__
+version = release = import_module("jplay").__version__
 
 extensions = [
     "myst_parser",
@@ -24,6 +23,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build", "auto_examples/*.md5", "images"]
 templates_path = ["_templates"]

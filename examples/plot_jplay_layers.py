@@ -27,7 +27,9 @@ X, y = normalize(scene.data, norm="max"), scene.target
 train, test = scene.train_indices, scene.test_indices
 
 model = JPlay(n_components=8, n_layers=3).fit(X[train], y[train])
-print(f"subspaces {model.layer_sizes_}, {model.score(X[test], y[test]):.1%} of the test pixels right")
+print(
+    f"subspaces {model.layer_sizes_}, {model.score(X[test], y[test]):.1%} of the test pixels right"
+)
 
 # %%
 # The map of the whole scene costs one matrix product.

@@ -31,6 +31,6 @@ for ax, decision in zip(axes, ("projection", "centroid"), strict=True):
     )
     ax.scatter(*X.T, c=y, s=12, cmap="viridis", edgecolors="white", linewidths=0.3)
     found = (model.predict(X)[y == 1] == 1).mean()
-    ax.set(title=f'decision="{decision}": {found:.0%} of the middle class', xlabel="$x_1$")
+    ax.set(title=f"{decision}: {found:.0%} of the middle class", xlabel="$x_1$")
 axes[0].set_ylabel("$x_2$")
 plt.show()
