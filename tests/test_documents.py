@@ -26,7 +26,7 @@ BUILT = {"_build", "auto_examples", "generated"}
 def pages():
     """Every document that people read; built ones are not."""
     docs = [p for p in sorted((ROOT / "docs").rglob("*.md")) if not BUILT & set(p.parts)]
-    return [README, ROOT / "CONTRIBUTING.md", *docs]
+    return [p for p in (README, ROOT / "CONTRIBUTING.md", *docs) if p.is_file()]
 
 
 def blocks(page):

@@ -27,9 +27,12 @@ from jplay.report import record_run, write_report
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs the programs chromium and chromedriver"
-)
+pytestmark = [
+    pytest.mark.xdist_group("browser"),  # one browser for all
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="needs the programs chromium and chromedriver"
+    ),
+]
 
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
