@@ -66,6 +66,16 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 
+def _is_own(module, class_name, name):
+    """Whether a method is written here, rather than inherited from scikit-learn."""
+    method = getattr(getattr(import_module(module), class_name), name)
+    return getattr(method, "__module__", "").startswith("jplay")
+
+
+autosummary_context = {"is_own": _is_own}
+suppress_warnings = ["config.cache"]  # a function cannot be cached
+
+
 def _quote_fitted_names(app, what, name, obj, options, lines):
     """Keep ``(n_features_in_,)`` in a type from being read as a link."""
     for number, line in enumerate(lines):

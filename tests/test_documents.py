@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import jplay
 from jplay import __version__
 from jplay.exceptions import DatasetNotFoundError
 
@@ -134,6 +135,12 @@ def test_links_lead_to_files(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
         if "auto_examples" not in target:  # made when the documentation is built
             assert (page.parent / target).exists(), f"{page} links to {target}"
+
+
+def test_reference_lists_every_public_name():
+    reference = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^   (\w+)$", reference, flags=re.MULTILINE))
+    assert set(jplay.__all__) - {"__version__"} <= listed
 
 
 def test_changelog_has_an_entry_for_the_version():
