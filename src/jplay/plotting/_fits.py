@@ -129,8 +129,8 @@ def leading_plane(Z):
     Examples
     --------
     >>> from jplay.plotting import leading_plane
-    >>> leading_plane([[0.0], [2.0]]).tolist()
-    [[-1.0, 0.0], [1.0, 0.0]]
+    >>> abs(leading_plane([[0.0], [2.0]])).round(3).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
     """
     Z = np.asarray(Z, dtype=float)
     centred = Z - Z.mean(axis=0)
