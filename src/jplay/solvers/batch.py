@@ -127,13 +127,15 @@ def solve_joint_batch(folds, layer_sizes, settings, schedule):
         terms = weighted_terms(chain, state.thetas, coef, state.label_square, state.weights)
         objective = sum(terms)
         change = xp.abs(objective - state.objective)
-        settled = change <= schedule.tol * state.n_samples
+        settled = change <= schedule.tol * state.n_samples * xp.sqrt(1 + state.weights.alpha)
         worst = xp.max(xp.stack(gaps), axis=0)
         diverged = ~xp.isfinite(objective) | (worst > _DIVERGED)
-        ended = (settled & (worst <= schedule.tol)) | diverged
+        at_limit = state.mu >= schedule.mu_max
+        met = (settled & (worst <= schedule.tol)) | (at_limit & (worst <= 10 * schedule.tol))
+        ended = met | at_limit | diverged
         if iteration == schedule.max_iter:
             ended = xp.ones_like(ended)
-        flags = to_numpy(xp.stack([ended, diverged, settled & (worst <= schedule.tol)]))
+        flags = to_numpy(xp.stack([ended, diverged, met]))
         flags = flags[:, :, 0, 0] & alive
         for row in np.flatnonzero(flags[0]):
             number = int(state.problem[row])

@@ -45,15 +45,17 @@ class JointSchedule:
 
     Features live in the unit ball, so the penalty has a natural scale: the concave part of
     the reconstruction term has curvature 2. A slowly growing penalty finds better solutions
-    than a fixed one; once the objective is settled it grows fast to close the last gap.
+    than a fixed one; once the objective is settled it grows fast to close the last gap. The
+    loop ends when the objective is settled and the constraints are met to ``tol``, or when the
+    penalty reaches ``mu_max``.
     """
 
     max_iter: int = 1000
     tol: float = 1e-4
     mu: float = 2.0
     growth: float = 1.06
-    settled_growth: float = 1.4
-    mu_max: float = 1e6
+    settled_growth: float = 1.25
+    mu_max: float = 1e5
     damping: float = 0.3
     restarts: int = 4
 
@@ -309,8 +311,8 @@ def _run(samples, statistics, thetas, model, schedule, callback):
             "fine-tuning", len(history), schedule.max_iter, history[-1].total, thetas, coef
         )
         stop_requested = callback is not None and callback(progress)
-        settled = _is_settled(history, n_samples, schedule.tol)
-        status = _status(settled, residuals, history, schedule, stop_requested)
+        settled = _is_settled(history, n_samples * math.sqrt(1 + model.alpha), schedule.tol)
+        status = _status(settled, residuals, history, schedule, mu, stop_requested)
         if status is None:
             thetas = backward(
                 chain,
@@ -355,16 +357,16 @@ def _largest_ratio(M, basis):
     return float(xp.linalg.matrix_norm(symmetrize(whitened), ord=2))
 
 
-def _is_settled(history, n_samples, tol):
+def _is_settled(history, scale, tol):
     if len(history) < 2:
         return False
-    return abs(history[-1].total - history[-2].total) <= tol * n_samples
+    return abs(history[-1].total - history[-2].total) <= tol * scale
 
 
-def _status(settled, residuals, history, schedule, stop_requested):
+def _status(settled, residuals, history, schedule, mu, stop_requested):
     """Status if the loop should end now, else ``None``."""
     worst = max(residuals[-1])
-    if settled and worst <= schedule.tol:
+    if (settled or mu >= schedule.mu_max) and worst <= schedule.tol:
         return Status(True, f"objective settled, constraints met to {worst:.1g} before repair")
     if stop_requested:
         return Status(True, "stopped by a callback")
@@ -373,6 +375,12 @@ def _status(settled, residuals, history, schedule, stop_requested):
             False,
             f"no convergence within max_iter={schedule.max_iter} iterations (root mean square "
             f"constraint gap {worst:.2g}): increase max_iter or tol={schedule.tol:g}",
+        )
+    if mu >= schedule.mu_max:
+        return Status(
+            worst <= 10 * schedule.tol,
+            f"constraint gap {worst:.2g} above tol={schedule.tol:g} at the largest penalty: scale "
+            "the samples to norms near one, or lower alpha",
         )
     return None
 
