@@ -12,6 +12,7 @@ from jplay.cli._fit import fit
 from jplay.cli._info import info
 from jplay.cli._map import map_image
 from jplay.cli._predict import predict
+from jplay.cli._report import report
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -49,3 +50,4 @@ app.command()(predict)
 app.command("map")(map_image)
 app.command()(assess)
 app.command()(info)
+app.command()(report)

@@ -19,6 +19,7 @@ REQUIRED_PACKAGES = (
 OPTIONAL_PACKAGES = {
     "cli": ("typer", "rich"),
     "plot": ("matplotlib",),
+    "report": ("jinja2",),
     "data": ("tensorly", "pooch", "requests", "h5py", "tifffile"),
     "table": ("pandas", "pyarrow"),
     "persist": ("skops",),
