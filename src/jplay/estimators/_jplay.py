@@ -7,18 +7,22 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.estimators._autorule import CONSTRAINT_SWITCHES, AffineMap
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._lpp import GRAPH_CONSTRAINTS
-from jplay.estimators._validation import encode_targets, resolve_layer_sizes
+from jplay.estimators._targets import encode_partial_targets, soft_targets
+from jplay.estimators._validation import resolve_layer_sizes
 from jplay.numerics.discriminant import nearest_mean_rule
+from jplay.numerics.graph import heat_affinity
+from jplay.numerics.propagation import weighted_by_features
 from jplay.solvers.alternating import ModelSettings, PaperSchedule, collapse, solve_jplay
 from jplay.solvers.joint import JointSchedule, solve_joint
 from jplay.solvers.pretraining import locality_preserving_projections
+from jplay.solvers.samples import ArraySamples
 
 logger = logging.getLogger("jplay")
 
@@ -91,6 +95,23 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         under the pooled within-class covariance, or by the largest output of the label
         projection, which may mask classes that lie between others. Multi-label targets always
         use the label projection, above one half.
+    class_weight : None, "balanced" or dict, default=None
+        Weight of each class in the prediction loss; ``"balanced"`` gives every class the same
+        total. A dict also weighs the decision by class means, as prior probabilities would.
+        For multi-label targets the weight of each label (column of ``y``), by which rare labels
+        shape the subspace as much as frequent ones.
+    unlabelled : {"auto", -1, None}, default="auto"
+        What marks a sample without label. ``"auto"`` takes -1 (for indicator matrices a row of
+        -1), as scikit-learn's semi-supervised estimators do, unless -1 and 1 are the only
+        values: these are two classes. -1 makes no exception; with ``None`` every value is a
+        class. Samples without label take part in graph, reconstruction and constraints.
+    propagation : float, default=0.0
+        Weight of soft labels, relative to a true one, that samples without label get from their
+        neighbours: over the graph with its edges weighed by distance in the learned subspace,
+        or over the neighbours there, whichever tells held-out labels better. Each also counts
+        by its certainty. Zero for none.
+    propagation_rounds : int, default=2
+        How often soft labels are found anew and the model solved again.
     verbose : int, default=0
         With 1 a progress line per outer iteration on the logger ``"jplay"``.
     random_state : int, RandomState instance or None, default=None
@@ -153,6 +174,10 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "inner_tol": [Interval(Real, 0, None, closed="neither")],
         **CONSTRAINT_SWITCHES,
         "decision": [StrOptions({"centroid", "projection"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "unlabelled": [StrOptions({"auto"}), Options(Integral, {-1}), None],
+        "propagation": [Interval(Real, 0, None, closed="left")],
+        "propagation_rounds": [Interval(Integral, 1, None, closed="left")],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -180,6 +205,10 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         reconstruction=True,
         fit_intercept="auto",
         decision="centroid",
+        class_weight=None,
+        unlabelled="auto",
+        propagation=0.0,
+        propagation_rounds=2,
         verbose=0,
         random_state=None,
     ):
@@ -203,19 +232,28 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.reconstruction = reconstruction
         self.fit_intercept = fit_intercept
         self.decision = decision
+        self.class_weight = class_weight
+        self.unlabelled = unlabelled
+        self.propagation = propagation
+        self.propagation_rounds = propagation_rounds
         self.verbose = verbose
         self.random_state = random_state
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn the chain of projections and the label projection.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets.
+            Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets;
+            -1 for samples without label, see ``unlabelled``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample in the prediction loss and in the rule by class means. The
+            other terms see every sample once: a weight of two is not a sample repeated, which
+            would be its own nearest neighbour in the graph.
 
         Returns
         -------
@@ -224,31 +262,43 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
         )
-        Y, self.classes_, self._multilabel = encode_targets(y, X.dtype)
+        targets = encode_partial_targets(
+            y,
+            X.dtype,
+            unlabelled=self.unlabelled,
+            sample_weight=sample_weight,
+            class_weight=self.class_weight,
+        )
+        self._check_solver_takes(targets)
+        self.classes_, self._multilabel = targets.classes, targets.multilabel
         with prepared_samples(
             X,
-            Y,
+            targets.Y,
             affinity=self.affinity,
             n_neighbors=self.n_neighbors,
             bandwidth=self.bandwidth,
             fit_intercept=self.fit_intercept,
             n_components=self.n_components,
+            label_weight=targets.weight,
         ) as (samples, first_input, self.affinity_, self.bandwidth_):
             statistics = samples.statistics()
             rank = locality_preserving_projections(statistics).shape[0]
             self.layer_sizes_ = resolve_layer_sizes(
                 self.layer_sizes, self.n_layers, self.n_components, rank
             )
-            fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input)
+            fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input, targets)
             solve = solve_joint if self.solver == "fast" else solve_jplay
-            result = solve(
-                samples,
-                self.layer_sizes_,
-                self._model(),
-                self._schedule(),
-                statistics=statistics,
+            solve = partial(
+                solve,
+                layer_sizes=self.layer_sizes_,
+                model=self._model(),
+                schedule=self._schedule(),
                 callback=self._progress_callback(X, y, fitted_map),
             )
+            result = solve(samples, statistics=statistics)
+            if self.propagation > 0 and not targets.labelled.all():
+                result, targets, statistics = self._propagated(samples, targets, solve, result)
+                fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input, targets)
         raise_if_collapsed(
             statistics.X_root, collapse(result.thetas), X.shape[0], self.fit_intercept
         )
@@ -262,6 +312,28 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         )
         warn_if_not_converged(result.status, "JPlay")
         return self
+
+    def _check_solver_takes(self, targets):
+        if self.solver != "fast" and targets.weight is not None:
+            raise ValueError(
+                f"`solver` should be 'fast' where samples lack a label or differ in weight, got "
+                f"{self.solver!r}, whose published updates know neither. Use solver='fast'."
+            )
+
+    def _propagated(self, samples, targets, solve, result):
+        """Solve again with soft labels from the neighbours in the learned subspace."""
+        n_neighbors = min(self.n_neighbors, samples.X.shape[0] - 1)
+        for _ in range(self.propagation_rounds):
+            features = samples.X @ collapse(result.thetas).T.astype(samples.X.dtype)
+            graphs = [
+                weighted_by_features(samples.affinity, features),
+                heat_affinity(features, n_neighbors)[0],
+            ]
+            soft = soft_targets(graphs, targets, self.propagation)
+            samples = ArraySamples(samples.X, soft.Y, samples.affinity, samples.pool, soft.weight)
+            statistics = samples.statistics()
+            result = solve(samples, statistics=statistics)
+        return result, soft, statistics
 
     def _model(self):
         return ModelSettings(
@@ -284,7 +356,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             inner_tol=self.inner_tol,
         )
 
-    def _fitted_map(self, dtype, statistics, first_input, thetas, coef):
+    def _fitted_map(self, dtype, statistics, first_input, targets, thetas, coef):
         """Fitted attributes that transform and predict need, from a solver's state."""
         first, first_intercept = first_input.first_projection(thetas[0])
         intercept = collapse([first_intercept[:, None], *thetas[1:]])[:, 0]
@@ -293,7 +365,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "first_intercept_": first_intercept.astype(dtype),
             "components_": components.astype(dtype),
             "intercept_": intercept.astype(dtype),
-            "coef_": coef.astype(dtype),
+            "coef_": (coef / targets.output_scale[:, None]).astype(dtype),
             "classes_": self.classes_,
             "_multilabel": self._multilabel,
             "n_features_in_": self.n_features_in_,
@@ -301,10 +373,11 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "projections_": [theta.astype(dtype) for theta in (first, *thetas[1:])],
         }
         if not self._multilabel:
-            rule = nearest_mean_rule(statistics.X_root @ collapse(thetas).T, statistics.Y_root)
+            X_root, Y_root = statistics.label_roots
+            rule = nearest_mean_rule(X_root @ collapse(thetas).T, Y_root, targets.class_sizes)
             fitted["class_means_"] = rule.means.astype(dtype)
             fitted["_centroid_coef"] = rule.coef.astype(dtype)
-            fitted["_centroid_intercept"] = rule.intercept.astype(dtype)
+            fitted["_centroid_intercept"] = (rule.intercept + targets.log_prior).astype(dtype)
         return fitted
 
     def _progress_callback(self, X, y, fitted_map):
