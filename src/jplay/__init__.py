@@ -17,6 +17,7 @@ _HOME_OF = {
     "LSDR": "jplay.estimators",
     "LSQMID": "jplay.estimators",
     "NPE": "jplay.estimators",
+    "SpatialJPlay": "jplay.estimators",
 }
 
 _SUBMODULES = ("datasets",)

@@ -17,8 +17,7 @@ from jplay.estimators._lpp import GRAPH_CONSTRAINTS
 from jplay.estimators._targets import encode_partial_targets, soft_targets
 from jplay.estimators._validation import resolve_layer_sizes
 from jplay.numerics.discriminant import nearest_mean_rule
-from jplay.numerics.graph import heat_affinity
-from jplay.numerics.propagation import weighted_by_features
+from jplay.numerics.graph import heat_affinity, weighted_by_features
 from jplay.solvers.alternating import ModelSettings, PaperSchedule, collapse, solve_jplay
 from jplay.solvers.joint import JointSchedule, solve_joint
 from jplay.solvers.pretraining import locality_preserving_projections

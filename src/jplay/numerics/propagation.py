@@ -72,22 +72,6 @@ def confidence(soft):
     return np.where(soft.sum(axis=1) > 0, share, 0.0)
 
 
-def weighted_by_features(affinity, features):
-    """The same edges, each times ``exp(-|z_i - z_j|^2 / (2 s^2))``, ``s^2`` the median.
-
-    Parameters
-    ----------
-    affinity : sparse array of shape (n_samples, n_samples)
-    features : ndarray of shape (n_samples, n_components)
-    """
-    edges = scipy.sparse.coo_array(affinity)
-    rows, columns = edges.coords
-    differences = features[rows] - features[columns]
-    squares = np.einsum("ij,ij->i", differences, differences).astype(np.float64)
-    weights = edges.data * np.exp(squares / (-2 * (np.median(squares) or 1.0)))
-    return scipy.sparse.csr_array((weights, (rows, columns)), shape=edges.shape)
-
-
 def best_graph_for_labels(graphs, Y, labelled, **options):
     """The graph over which one half of the labels tells the other half best.
 
