@@ -16,6 +16,7 @@ _HOME_OF = {
     "LPP": "jplay.estimators",
     "LSDR": "jplay.estimators",
     "LSQMID": "jplay.estimators",
+    "MultiLabelJPlay": "jplay.estimators",
     "NPE": "jplay.estimators",
     "SpatialJPlay": "jplay.estimators",
 }
