@@ -50,6 +50,8 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
     ----------
     model_ : JPlay
     thresholds_ : ndarray of shape (n_labels,)
+    out_of_fold_scores_ : ndarray of shape (n_samples, n_labels) or None
+        On which the thresholds were chosen.
     classes_ : ndarray of shape (n_labels,)
     n_features_in_ : int
 
@@ -116,6 +118,7 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         Y = Y.astype(np.int64)
         self.model_, self._index, self._train_Y = self._fit_heads(X, Y)
         self._combiner = None
+        self.out_of_fold_scores_ = None
         if self.head == "stacked" or isinstance(self.thresholds, str):
             folds = iterative_folds(
                 Y, min(self.cv, len(Y) // 2), check_random_state(self.random_state)
@@ -125,9 +128,27 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
                 self._combiner, scores = _combine(scores, Y, folds, self.coupling)
             else:
                 scores = scores[0 if self.head == "projection" else 1]
-        else:
-            scores = None
-        self.thresholds_ = _choose_thresholds(self.thresholds, scores, Y)
+            self.out_of_fold_scores_ = scores
+        return self.choose_thresholds(self.thresholds)
+
+    def choose_thresholds(self, thresholds):
+        """Choose thresholds anew, without another fit.
+
+        Parameters
+        ----------
+        thresholds : {"macro_f1", "micro_f1"} or float
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "model_")
+        if isinstance(thresholds, str) and self.out_of_fold_scores_ is None:
+            raise ValueError(
+                f"`thresholds` should be a number for a model without out-of-fold scores, got "
+                f"{thresholds!r}. Set it before fit."
+            )
+        self.thresholds_ = _choose_thresholds(thresholds, self.out_of_fold_scores_, self._train_Y)
         return self
 
     def _fit_heads(self, X, Y):
@@ -196,7 +217,7 @@ def _head_scores(model, index, train_Y, X, n_neighbors):
     """Scores (2, n_samples, n_labels) of the label projection and of the neighbours."""
     Z = model.transform(X)
     distances, neighbors = index.kneighbors(Z, n_neighbors=min(n_neighbors, len(train_Y)))
-    weights = 1 / (distances + 1e-3 * distances.mean() + 1e-12)
+    weights = 1 / (distances + 1e-3 * distances.mean(axis=1, keepdims=True) + 1e-12)
     weights /= weights.sum(axis=1, keepdims=True)
     by_neighbors = np.stack(
         [np.einsum("ij,ij->i", weights, train_Y[neighbors, k]) for k in range(train_Y.shape[1])],
