@@ -7,6 +7,7 @@ matplotlib (extra ``plot``).
 from jplay.plotting._axes import class_colors
 from jplay.plotting._fits import plot_convergence, plot_subspaces
 from jplay.plotting._images import plot_images
+from jplay.plotting._relevance import plot_relevance
 from jplay.plotting._scenes import (
     false_color,
     plot_class_map,
@@ -23,6 +24,7 @@ __all__ = [
     "plot_false_color",
     "plot_images",
     "plot_maps",
+    "plot_relevance",
     "plot_spectra",
     "plot_subspaces",
 ]
