@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from jplay import __version__
+from jplay.cli._ablate import ablate
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
 from jplay.cli._info import info
@@ -39,5 +40,6 @@ def jplay(
     """Joint and progressive subspace learning for high-dimensional labelled data."""
 
 
+app.command()(ablate)
 app.command()(demo)
 app.command()(info)

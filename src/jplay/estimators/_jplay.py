@@ -83,6 +83,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Most iterations of each layer problem; ``"paper"`` only.
     inner_tol : float, default=1e-6
         Frobenius norm below which the residuals of a layer problem must fall; ``"paper"`` only.
+    pretraining : bool, default=True
+        Whether layers start from AutoRULe, one after the other, or from locality preserving
+        projections; ``"paper"`` only.
     nonnegative : bool, default=True
         Whether projected samples must be non-negative.
     unit_ball : bool, default=True
@@ -177,6 +180,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="left")],
         "inner_max_iter": [Interval(Integral, 1, None, closed="left")],
         "inner_tol": [Interval(Real, 0, None, closed="neither")],
+        "pretraining": ["boolean"],
         **CONSTRAINT_SWITCHES,
         "decision": [StrOptions({"centroid", "projection"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -205,6 +209,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         tol=1e-4,
         inner_max_iter=1000,
         inner_tol=1e-6,
+        pretraining=True,
         nonnegative=True,
         unit_ball=True,
         reconstruction=True,
@@ -232,6 +237,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.inner_max_iter = inner_max_iter
         self.inner_tol = inner_tol
+        self.pretraining = pretraining
         self.nonnegative = nonnegative
         self.unit_ball = unit_ball
         self.reconstruction = reconstruction
@@ -368,6 +374,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             tol=self.tol,
             inner_max_iter=self.inner_max_iter,
             inner_tol=self.inner_tol,
+            pretraining=self.pretraining,
         )
 
     def _fitted_map(self, dtype, statistics, first_input, targets, thetas, coef):
