@@ -177,9 +177,7 @@ def test_balanced_weights_help_the_rare_class():
 def test_prediction_loss_counts_labelled_samples_only(digits, few_labels):
     X, _ = digits
     model = JPlay(n_components=10, n_layers=1).fit(X, few_labels)
-    targets = encode_partial_targets(
-        few_labels, X.dtype, unlabelled="auto", sample_weight=None, class_weight=None
-    )
+    targets = encode_partial_targets(few_labels, "auto")
     misfit = targets.Y - model.transform(X) @ model.coef_.T
     expected = 0.5 * float(targets.weight @ np.einsum("ij,ij->i", misfit, misfit))
     assert_allclose(model.result_.objective_terms[-1].prediction, expected, rtol=1e-8)

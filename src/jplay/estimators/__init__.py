@@ -8,6 +8,7 @@ from jplay.estimators._lsdr import LSDR
 from jplay.estimators._lsqmid import LSQMID
 from jplay.estimators._multilabel import MultiLabelJPlay
 from jplay.estimators._npe import NPE
+from jplay.estimators._search import JPlaySearchCV
 from jplay.estimators._spatial import SpatialJPlay
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "NPE",
     "AutoRULe",
     "JPlay",
+    "JPlaySearchCV",
     "MultiLabelJPlay",
     "SpatialJPlay",
 ]

@@ -5,11 +5,13 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._array_api import is_numpy, like, namespace, to_numpy
 from jplay.estimators._autorule import CONSTRAINT_SWITCHES, AffineMap
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
 from jplay.estimators._linear import float_dtypes
@@ -18,7 +20,7 @@ from jplay.estimators._selection import choose_architecture
 from jplay.estimators._targets import encode_partial_targets, soft_targets
 from jplay.estimators._validation import resolve_layer_sizes
 from jplay.numerics.discriminant import nearest_mean_rule
-from jplay.numerics.graph import heat_affinity, weighted_by_features
+from jplay.numerics.graph import NeighborGraph, heat_affinity, weighted_by_features
 from jplay.solvers.alternating import ModelSettings, PaperSchedule, collapse, solve_jplay
 from jplay.solvers.joint import JointSchedule, solve_joint
 from jplay.solvers.pretraining import locality_preserving_projections
@@ -270,58 +272,82 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(
-            self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
-        )
+        X, y = self._validated(X, y)
         targets = encode_partial_targets(
-            y,
-            X.dtype,
-            unlabelled=self.unlabelled,
-            sample_weight=sample_weight,
-            class_weight=self.class_weight,
+            y, self.unlabelled, sample_weight=sample_weight, class_weight=self.class_weight
         )
         self._check_solver_takes(targets)
-        n_components, n_layers = self._architecture(X, y, sample_weight)
         self.classes_, self._multilabel = targets.classes, targets.multilabel
+        architecture = self._architecture(X, y, sample_weight)
+        settings = self._sample_settings() | {"n_components": architecture[0]}
         with prepared_samples(
-            X,
-            targets.Y,
-            affinity=self.affinity,
-            n_neighbors=self.n_neighbors,
-            bandwidth=self.bandwidth,
-            fit_intercept=self.fit_intercept,
-            n_components=n_components,
-            label_weight=targets.weight,
+            X, like(targets.Y, X), label_weight=targets.weight_like(X), **settings
         ) as (samples, first_input, self.affinity_, self.bandwidth_):
             statistics = samples.statistics()
-            rank = locality_preserving_projections(statistics).shape[0]
-            self.layer_sizes_ = resolve_layer_sizes(self.layer_sizes, n_layers, n_components, rank)
-            fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input, targets)
-            solve = solve_joint if self.solver == "fast" else solve_jplay
-            solve = partial(
-                solve,
-                layer_sizes=self.layer_sizes_,
-                model=self._model(),
-                schedule=self._schedule(),
-                callback=self._progress_callback(X, y, fitted_map),
+            result, fitted_map = self._solve(
+                X, y, samples, statistics, first_input, targets, architecture
             )
-            result = solve(samples, statistics=statistics)
-            if self.propagation > 0 and not targets.labelled.all():
-                result, targets, statistics = self._propagated(samples, targets, solve, result)
-                fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input, targets)
+        self._store(result, fitted_map, statistics, X.shape[0])
+        self._callback_fit_ctx.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes={}
+        )
+        return self
+
+    def _validated(self, X, y):
+        return validate_data(
+            self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
+        )
+
+    def _sample_settings(self):
+        """Parameters that decide how samples are prepared."""
+        return {
+            "affinity": self.affinity,
+            "n_neighbors": self.n_neighbors,
+            "bandwidth": self.bandwidth,
+            "fit_intercept": self.fit_intercept,
+            "n_components": self.n_components,
+        }
+
+    def _remember_input(self, other, classes, multilabel, affinity, bandwidth):
+        """Take over what another estimator learned of the same samples."""
+        self.classes_, self._multilabel = classes, multilabel
+        self.affinity_, self.bandwidth_ = affinity, bandwidth
+        self.n_features_in_ = other.n_features_in_
+        if hasattr(other, "feature_names_in_"):
+            self.feature_names_in_ = other.feature_names_in_
+
+    def _solve(self, X, y, samples, statistics, first_input, targets=None, architecture=None):
+        """Run the solver on prepared samples."""
+        n_components, n_layers = architecture or (self.n_components, self.n_layers)
+        rank = locality_preserving_projections(statistics).shape[0]
+        self.layer_sizes_ = resolve_layer_sizes(self.layer_sizes, n_layers, n_components, rank)
+        fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input, targets=targets)
+        solve = partial(
+            solve_joint if self.solver == "fast" else solve_jplay,
+            layer_sizes=self.layer_sizes_,
+            model=self._model(),
+            schedule=self._schedule(),
+            callback=self._progress_callback(X, y, fitted_map),
+        )
+        result = solve(samples, statistics=statistics)
+        if self.propagation > 0 and targets is not None and not targets.labelled.all():
+            result, targets, statistics = self._propagated(samples, targets, solve, result)
+            fitted_map = partial(
+                self._fitted_map, X.dtype, statistics, first_input, targets=targets
+            )
+        return result, fitted_map
+
+    def _store(self, result, fitted_map, statistics, n_samples):
+        """Keep what a solver returned as fitted attributes."""
         raise_if_collapsed(
-            statistics.X_root, collapse(result.thetas), X.shape[0], self.fit_intercept
+            statistics.X_root, collapse(result.thetas), n_samples, self.fit_intercept
         )
         for name, value in fitted_map(result.thetas, result.coef).items():
             setattr(self, name, value)
         self.result_ = result
         self.objective_history_ = np.asarray(result.objective)
         self.n_iter_ = result.n_iter
-        self._callback_fit_ctx.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes={}
-        )
         warn_if_not_converged(result.status, "JPlay")
-        return self
 
     def _architecture(self, X, y, sample_weight):
         """Dimension and depth, chosen by cross-validation where they are ``"auto"``."""
@@ -329,8 +355,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if "auto" not in (self.n_components, self.n_layers) or listed:
             return None if self.n_components == "auto" else self.n_components, self.n_layers
         if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)
-        self.selection_ = choose_architecture(self, X, y, sample_weight)
+            sample_weight = to_numpy(sample_weight)
+        host_y = y if scipy.sparse.issparse(y) or is_numpy(y) else to_numpy(y)
+        self.selection_ = choose_architecture(self, X, host_y, sample_weight)
         return self.selection_.chosen
 
     def _check_solver_takes(self, targets):
@@ -343,14 +370,23 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _propagated(self, samples, targets, solve, result):
         """Solve again with soft labels from the neighbours in the learned subspace."""
         n_neighbors = min(self.n_neighbors, samples.X.shape[0] - 1)
+        graph = samples.affinity
+        if isinstance(graph, NeighborGraph):
+            graph = graph.to_sparse()
         for _ in range(self.propagation_rounds):
-            features = samples.X @ collapse(result.thetas).T.astype(samples.X.dtype)
+            features = to_numpy(samples.X @ like(collapse(result.thetas), samples.X).mT)
             graphs = [
-                weighted_by_features(samples.affinity, features),
+                weighted_by_features(graph, features),
                 heat_affinity(features, n_neighbors)[0],
             ]
             soft = soft_targets(graphs, targets, self.propagation)
-            samples = ArraySamples(samples.X, soft.Y, samples.affinity, samples.pool, soft.weight)
+            samples = ArraySamples(
+                samples.X,
+                like(soft.Y, samples.X),
+                samples.affinity,
+                samples.pool,
+                soft.weight_like(samples.X),
+            )
             statistics = samples.statistics()
             result = solve(samples, statistics=statistics)
         return result, soft, statistics
@@ -377,28 +413,38 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             pretraining=self.pretraining,
         )
 
-    def _fitted_map(self, dtype, statistics, first_input, targets, thetas, coef):
+    def _fitted_map(self, dtype, statistics, first_input, thetas, coef, targets=None):
         """Fitted attributes that transform and predict need, from a solver's state."""
+        xp = namespace(coef)
+        if targets is not None and targets.output_scale is not None:
+            coef = coef / like(targets.output_scale, coef)[:, None]
         first, first_intercept = first_input.first_projection(thetas[0])
         intercept = collapse([first_intercept[:, None], *thetas[1:]])[:, 0]
         components = collapse([first, *thetas[1:]])
         fitted = {
-            "first_intercept_": first_intercept.astype(dtype),
-            "components_": components.astype(dtype),
-            "intercept_": intercept.astype(dtype),
-            "coef_": (coef / targets.output_scale[:, None]).astype(dtype),
+            "first_intercept_": xp.astype(first_intercept, dtype),
+            "components_": xp.astype(components, dtype),
+            "intercept_": xp.astype(intercept, dtype),
+            "coef_": xp.astype(coef, dtype),
             "classes_": self.classes_,
             "_multilabel": self._multilabel,
             "n_features_in_": self.n_features_in_,
             "layer_sizes_": self.layer_sizes_,
-            "projections_": [theta.astype(dtype) for theta in (first, *thetas[1:])],
+            "projections_": [xp.astype(theta, dtype) for theta in (first, *thetas[1:])],
         }
         if not self._multilabel:
             X_root, Y_root = statistics.label_roots
-            rule = nearest_mean_rule(X_root @ collapse(thetas).T, Y_root, targets.class_sizes)
-            fitted["class_means_"] = rule.means.astype(dtype)
-            fitted["_centroid_coef"] = rule.coef.astype(dtype)
-            fitted["_centroid_intercept"] = (rule.intercept + targets.log_prior).astype(dtype)
+            rule = nearest_mean_rule(
+                X_root @ collapse(thetas).mT,
+                Y_root,
+                None if targets is None else targets.sizes_like(Y_root),
+            )
+            intercept = rule.intercept
+            if targets is not None and targets.log_prior is not None:
+                intercept = intercept + like(targets.log_prior, intercept)
+            fitted["class_means_"] = xp.astype(rule.means, dtype)
+            fitted["_centroid_coef"] = xp.astype(rule.coef, dtype)
+            fitted["_centroid_intercept"] = xp.astype(intercept, dtype)
         return fitted
 
     def _progress_callback(self, X, y, fitted_map):
@@ -437,9 +483,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
-        layers = [X @ self.projections_[0].T + self.first_intercept_]
+        layers = [X @ like(self.projections_[0], X).mT + like(self.first_intercept_, X)]
         for theta in self.projections_[1:]:
-            layers.append(layers[-1] @ theta.T)
+            layers.append(layers[-1] @ like(theta, X).mT)
         return layers
 
     def decision_function(self, X):
@@ -454,11 +500,12 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             For two classes the score of the second minus that of the first.
         """
-        Z = self.transform(X)
+        check_is_fitted(self, "components_")
+        Z = self._transform(validate_data(self, X, dtype=float_dtypes(X), reset=False))
         if self.decision == "projection" or self._multilabel:
-            scores = Z @ self.coef_.T
+            scores = Z @ like(self.coef_, Z).mT
         else:
-            scores = Z @ self._centroid_coef.T + self._centroid_intercept
+            scores = Z @ like(self._centroid_coef, Z).mT + like(self._centroid_intercept, Z)
         if self._multilabel or scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0]
@@ -475,11 +522,13 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,) or (n_samples, n_labels)
         """
         scores = self.decision_function(X)
+        xp = namespace(scores)
         if self._multilabel:
-            return (scores > 0.5).astype(int)
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(int)]
-        return self.classes_[np.argmax(scores, axis=1)]
+            return xp.astype(scores > 0.5, xp.int64)
+        chosen = xp.astype(scores > 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+        if is_numpy(self.classes_):
+            return self.classes_[to_numpy(chosen)]
+        return namespace(self.classes_).take(self.classes_, chosen)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.estimators._jplay import JPlay
 from jplay.estimators._linear import float_dtypes
-from jplay.estimators._validation import encode_targets
+from jplay.estimators._validation import encode_host_targets
 from jplay.numerics.stratification import iterative_folds
 from jplay.numerics.thresholds import best_f1_threshold
 
@@ -114,7 +114,7 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=4
         )
-        Y, self.classes_, self._multilabel = encode_targets(y, X.dtype)
+        Y, self.classes_, self._multilabel = encode_host_targets(y)
         Y = Y.astype(np.int64)
         self.model_, self._index, self._train_Y = self._fit_heads(X, Y)
         self._combiner = None

@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from array_api_compat import is_array_api_obj
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight
 
-from jplay.estimators._validation import encode_targets
+from jplay._array_api import is_numpy, like, to_numpy
+from jplay.estimators._validation import encode_host_targets
 from jplay.numerics.propagation import best_graph_for_labels, confidence, propagate_labels
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Encoded targets of a fit, some of which may be missing."""
+    """Encoded targets of a fit, some of which may be missing; NumPy arrays."""
 
     Y: Any
     """Indicator matrix (n_samples, n_outputs), each column times ``output_scale``; rows of
@@ -26,12 +28,20 @@ class Targets:
     """(n_samples,) of bool: whether the label of the sample is known."""
     weight: Any
     """Weight (n_samples,) of each sample in the prediction loss; ``None`` where all weigh one."""
-    output_scale: Any
-    """(n_outputs,) square roots of the outputs' weights."""
-    log_prior: Any = 0.0
-    """What the rule by class means adds to each class's score."""
+    output_scale: Any = None
+    """(n_outputs,) square roots of the outputs' weights; ``None`` for ones."""
+    log_prior: Any = None
+    """What the rule by class means adds to each class's score; ``None`` for nothing."""
     class_sizes: Any = None
     """Total weight of each class where labels are soft."""
+
+    def weight_like(self, X):
+        """Weights as an array like ``X``, or ``None``."""
+        return None if self.weight is None else like(self.weight, X)
+
+    def sizes_like(self, Y):
+        """Class sizes as an array like ``Y``, or ``None``."""
+        return None if self.class_sizes is None else like(self.class_sizes, Y)
 
 
 def labelled_samples(y, unlabelled):
@@ -85,13 +95,12 @@ def float_or_none(text):
         return None
 
 
-def encode_partial_targets(y, dtype, *, unlabelled, sample_weight, class_weight):
+def encode_partial_targets(y, unlabelled, *, sample_weight=None, class_weight=None):
     """Targets of a fit from what the user passed.
 
     Parameters
     ----------
-    y : ndarray or sparse matrix of shape (n_samples,) or (n_samples, n_labels)
-    dtype : dtype
+    y : array or sparse matrix of shape (n_samples,) or (n_samples, n_labels)
     unlabelled : {"auto", -1, None}
     sample_weight : array-like of shape (n_samples,) or None
     class_weight : None, "balanced" or dict
@@ -99,47 +108,64 @@ def encode_partial_targets(y, dtype, *, unlabelled, sample_weight, class_weight)
     Returns
     -------
     Targets
+        Whose ``classes`` are of the library of ``y``.
     """
-    n_samples = y.shape[0]
-    labelled = labelled_samples(y, unlabelled)
+    host_y = y if scipy.sparse.issparse(y) or is_numpy(y) else to_numpy(y)
+    labelled = labelled_samples(host_y, unlabelled)
     complete = bool(labelled.all())
-    known = y if complete else y[labelled]
+    known = host_y if complete else host_y[labelled]
     if not complete and known.ndim == 1 and known.dtype.kind == "O":
         known = np.array(known.tolist())
-    known_Y, classes, multilabel = encode_targets(known, dtype)
-    Y = known_Y
-    if not complete:
-        Y = np.zeros((n_samples, known_Y.shape[1]), dtype=dtype)
-        Y[labelled] = known_Y
-    weight = np.ones(n_samples)
+    known_Y, classes, multilabel = encode_host_targets(known)
+    targets = Targets(
+        Y=_spread_rows(known_Y, labelled),
+        classes=classes if host_y is y else like(classes, y),
+        multilabel=multilabel,
+        labelled=labelled,
+        weight=None,
+    )
+    if complete and sample_weight is None and class_weight is None:
+        return targets
+    weight = np.ones(len(labelled))
     if sample_weight is not None:
         weight = _check_sample_weight(
-            sample_weight, y, dtype=np.float64, ensure_non_negative=True
+            to_numpy(sample_weight) if is_array_api_obj(sample_weight) else sample_weight,
+            host_y,
+            dtype=np.float64,
+            ensure_non_negative=True,
         ).copy()
     weight[~labelled] = 0
-    output_scale = np.ones(Y.shape[1])
     if class_weight is not None and multilabel:
-        output_scale = np.sqrt(_label_weights(class_weight, known_Y))
-        Y = Y * output_scale.astype(dtype)
+        scale = np.sqrt(_label_weights(class_weight, known_Y))
+        targets = replace(targets, Y=targets.Y * scale, output_scale=scale)
     elif class_weight is not None:
         weight[labelled] *= compute_sample_weight(class_weight, known)
+        targets = replace(targets, log_prior=_log_prior(class_weight, classes))
     if complete and np.all(weight == 1):
-        return Targets(Y, classes, multilabel, labelled, None, output_scale)
-    _check_each_class_weighs(Y, weight, classes, multilabel)
+        return targets
+    _check_each_class_weighs(targets.Y, weight, classes, multilabel)
     if not complete:
         # The sum over the labelled samples stands for the sum over all: alpha keeps its
         # meaning whatever share of the samples is labelled.
-        weight *= n_samples / np.count_nonzero(labelled)
-    return Targets(
-        Y, classes, multilabel, labelled, weight, output_scale, _log_prior(class_weight, classes)
-    )
+        weight *= len(labelled) / np.count_nonzero(labelled)
+    return replace(targets, weight=weight)
+
+
+def _spread_rows(rows, where):
+    """Rows put where the mask is true, zeros elsewhere."""
+    if where.all():
+        return rows
+    spread = np.zeros((len(where), rows.shape[1]), dtype=rows.dtype)
+    spread[where] = rows
+    return spread
 
 
 def _log_prior(class_weight, classes):
     """Logarithm of given class weights; balanced ones are what the rule assumes anyway."""
     if not isinstance(class_weight, dict):
-        return 0.0
-    return np.log([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+        return None
+    weights = [float(class_weight.get(label, 1.0)) for label in classes.tolist()]
+    return np.log(np.maximum(weights, np.finfo(float).tiny))
 
 
 def soft_targets(graphs, targets, share):
@@ -170,12 +196,13 @@ def soft_targets(graphs, targets, share):
     weight = np.where(labelled, targets.weight, share * typical * certainty)
     weight *= targets.weight.sum() / weight.sum()
     sizes = None if targets.multilabel else weight @ Y
-    return replace(targets, Y=Y.astype(targets.Y.dtype), weight=weight, class_sizes=sizes)
+    return replace(targets, Y=Y, weight=weight, class_sizes=sizes)
 
 
 def _soft_indicators(graph, targets):
     """Every label against its absence, spread one by one."""
-    scaled = targets.Y / targets.output_scale
+    scale = 1.0 if targets.output_scale is None else targets.output_scale
+    scaled = targets.Y / scale
     Y, certainty = np.zeros_like(scaled), np.zeros(len(scaled))
     for label in range(scaled.shape[1]):
         both = np.stack([1 - scaled[:, label], scaled[:, label]], axis=1)
@@ -183,7 +210,7 @@ def _soft_indicators(graph, targets):
         Y[:, label] = soft[:, 1]
         certainty += confidence(soft)
     Y[targets.labelled] = scaled[targets.labelled]
-    return Y * targets.output_scale, certainty / scaled.shape[1]
+    return Y * scale, certainty / scaled.shape[1]
 
 
 def _label_weights(class_weight, Y):
