@@ -74,18 +74,29 @@ def indian_pines_by_depth(n_seeds):
         )
 
 
-def problems():
+def problems(names):
     """Name, samples, labels, settings of J-Play."""
+    loaders = {"Indian Pines": _pines, "Extended Yale-B": _faces, "digits": _digits}
+    return [(name, *loaders[name]()) for name in names]
+
+
+def _pines():
     scene = fetch_indian_pines(split=None)
     # Labels for 20 per class would exhaust the two smallest classes.
     large = np.isin(scene.target, np.flatnonzero(np.bincount(scene.target) > 40))
-    yield "Indian Pines", normalize(scene.data, norm="max")[large], scene.target[large], {}
+    return normalize(scene.data, norm="max")[large], scene.target[large], {}
+
+
+def _faces():
     faces = fetch_extended_yale_b()
     X = normalize(faces.data, norm="max")
     basis = np.linalg.svd(X, full_matrices=False)[2][:300]  # uncentred, of all samples
-    yield "Extended Yale-B", X @ basis.T, faces.target, {"n_components": 100}
+    return X @ basis.T, faces.target, {"n_components": 100}
+
+
+def _digits():
     digits = load_digits()
-    yield "digits", normalize(digits.data, norm="max"), digits.target, {}
+    return normalize(digits.data, norm="max"), digits.target, {}
 
 
 def methods(settings):
@@ -102,7 +113,7 @@ def methods(settings):
     }
 
 
-def curves(n_seeds):
+def curves(n_seeds, names, wanted):
     print("\n## Labels per class\n")
     print(
         "Accuracy in % of each method's own `predict` on all samples without label (J-Play also "
@@ -112,8 +123,10 @@ def curves(n_seeds):
         "two classes of 28 and 20 pixels.\n"
     )
     print("| data | method | 5 | 10 | 20 |\n|---|---|---|---|---|")
-    for name, X, y, settings in problems():
+    for name, X, y, settings in problems(names):
         for method, model in methods(settings).items():
+            if wanted and method not in wanted:
+                continue
             cells = []
             for n_labels in (5, 10, 20):
                 scores = [one_score(method, model, X, y, n_labels, seed) for seed in range(n_seeds)]
@@ -141,6 +154,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--curve-seeds", type=int, default=5)
+    parser.add_argument("--data", nargs="*", default=["Indian Pines", "Extended Yale-B", "digits"])
+    parser.add_argument("--methods", nargs="*", help="rows of the curves; all of them by default")
+    parser.add_argument("--curves-only", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
@@ -151,8 +167,9 @@ def main():
         f"{jplay.__version__}, scikit-learn {sklearn.__version__}, numpy {np.__version__}, "
         f"Python {platform.python_version()}\n"
     )
-    indian_pines_by_depth(options.seeds)
-    curves(options.curve_seeds)
+    if not options.curves_only:
+        indian_pines_by_depth(options.seeds)
+    curves(options.curve_seeds, options.data, options.methods)
 
 
 if __name__ == "__main__":
