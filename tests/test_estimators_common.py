@@ -7,10 +7,17 @@ from jplay import LPP, AutoRULe, JPlay
 
 
 def expected_failures(estimator):
+    expected = {}
+    if isinstance(estimator, JPlay):
+        # A repeated sample would be its own nearest neighbour, and one left out is missing from
+        # the graph: weights therefore enter the prediction loss only, as documented.
+        expected["check_sample_weight_equivalence_on_dense_data"] = (
+            "sample_weight weighs the prediction loss, it does not repeat samples in the graph"
+        )
     if getattr(estimator, "decision", None) == "projection":
         # Least squares on one-hot targets masks the middle one of three classes in the plane.
-        return {"check_classifiers_train": "the label projection masks the middle class"}
-    return {}
+        expected["check_classifiers_train"] = "the label projection masks the middle class"
+    return expected
 
 
 @pytest.mark.filterwarnings("ignore:`n_neighbors` should be less:UserWarning")

@@ -89,3 +89,21 @@ def test_wrong_estimator_is_refused_by_name(digits):
     search = JPlaySearchCV({"alpha": [1.0]}, estimator=make_pipeline(JPlay(), StandardScaler()))
     with pytest.raises(ValueError, match="`estimator` should be a JPlay or a Pipeline"):
         search.fit(*digits)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        JPlay(n_components=5, n_layers=1, class_weight={0: 5.0}),
+        JPlay(n_components=5, n_layers=1, unlabelled=-1),
+    ],
+)
+def test_weights_and_missing_labels_are_not_lost(digits, base):
+    X, y = digits
+    if base.unlabelled == -1:
+        y = np.where(np.arange(len(y)) % 3 == 0, -1, y)
+    grid = {"alpha": [0.1, 10.0]}
+    assert_same_results(
+        JPlaySearchCV(grid, estimator=base, cv=2).fit(X, y),
+        GridSearchCV(base, grid, cv=2).fit(X, y),
+    )

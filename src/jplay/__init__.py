@@ -17,7 +17,9 @@ _HOME_OF = {
     "LPP": "jplay.estimators",
     "LSDR": "jplay.estimators",
     "LSQMID": "jplay.estimators",
+    "MultiLabelJPlay": "jplay.estimators",
     "NPE": "jplay.estimators",
+    "SpatialJPlay": "jplay.estimators",
 }
 
 _SUBMODULES = ("datasets", "persistence", "raster", "scale")

@@ -6,6 +6,7 @@ import typer
 
 from jplay import __version__
 from jplay.cli._assess import assess
+from jplay.cli._ablate import ablate
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
 from jplay.cli._fit import fit
@@ -44,6 +45,7 @@ def jplay(
     """Joint and progressive subspace learning for high-dimensional labelled data."""
 
 
+app.command()(ablate)
 app.command()(demo)
 app.command()(fit)
 app.command()(predict)

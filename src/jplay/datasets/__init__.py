@@ -12,6 +12,7 @@ from jplay.datasets._multilabel import fetch_multilabel
 from jplay.datasets._scenes import fetch_houston2013, fetch_indian_pines
 from jplay.datasets._synthetic import make_hyperspectral_scene
 from jplay.datasets.splits import (
+    IterativeStratifiedKFold,
     RepeatedPerClassSplit,
     SpatialBlockSplit,
     repeated_per_class_splits,
@@ -19,6 +20,7 @@ from jplay.datasets.splits import (
 )
 
 __all__ = [
+    "IterativeStratifiedKFold",
     "RepeatedPerClassSplit",
     "SpatialBlockSplit",
     "fetch_ar",

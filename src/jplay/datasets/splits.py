@@ -5,6 +5,8 @@ import numbers
 import numpy as np
 from sklearn.utils import check_random_state
 
+from jplay.numerics.stratification import iterative_folds
+
 
 def split_per_class(y, n_train=50, *, small=15, small_below=100, random_state=None):
     """Draw a fixed number of training samples from each class; the others are for testing.
@@ -120,6 +122,61 @@ def repeated_per_class_splits(n_train=10, *, n_repeats=10, random_state=None):
     10
     """
     return RepeatedPerClassSplit(n_train, n_repeats=n_repeats, random_state=random_state)
+
+
+class IterativeStratifiedKFold:
+    """Folds of multi-label samples that hold every label in its proportion; a ``cv`` object.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds.
+    random_state : int, RandomState instance or None, default=None
+        Breaks ties.
+
+    References
+    ----------
+    K. Sechidis, G. Tsoumakas, I. Vlahavas. "On the stratification of multi-label data." ECML
+    PKDD 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jplay.datasets import IterativeStratifiedKFold
+    >>> Y = np.repeat([[1, 0, 1], [0, 1, 0], [0, 0, 1]], [6, 9, 12], axis=0)
+    >>> cv = IterativeStratifiedKFold(3, random_state=0)
+    >>> [Y[test].sum(axis=0).tolist() for _, test in cv.split(Y, Y)]
+    [[2, 3, 6], [2, 3, 6], [2, 3, 6]]
+    """
+
+    def __init__(self, n_splits=5, *, random_state=None):
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def split(self, X, y, groups=None):
+        """Yield ``(train_indices, test_indices)`` of each fold."""
+        check_count("n_splits", self.n_splits, minimum=2)
+        y = np.asarray(y.todense()) if hasattr(y, "todense") else np.asarray(y)
+        if y.ndim != 2:
+            raise ValueError(
+                f"`y` should be an indicator matrix of shape (n_samples, n_labels), got shape "
+                f"{y.shape}. Use sklearn.model_selection.StratifiedKFold for class labels."
+            )
+        if len(y) < self.n_splits:
+            raise ValueError(
+                f"`n_splits` should be at most {len(y)} (the number of samples), got "
+                f"{self.n_splits}. Choose fewer folds."
+            )
+        folds = iterative_folds(y, self.n_splits, check_random_state(self.random_state))
+        for fold in range(self.n_splits):
+            yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        """Return the number of folds."""
+        return self.n_splits
+
+    def __repr__(self):
+        return f"{type(self).__name__}(n_splits={self.n_splits}, random_state={self.random_state})"
 
 
 class SpatialBlockSplit:

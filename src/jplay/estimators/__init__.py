@@ -6,7 +6,20 @@ from jplay.estimators._lfda import LFDA
 from jplay.estimators._lpp import LPP
 from jplay.estimators._lsdr import LSDR
 from jplay.estimators._lsqmid import LSQMID
+from jplay.estimators._multilabel import MultiLabelJPlay
 from jplay.estimators._npe import NPE
 from jplay.estimators._search import JPlaySearchCV
+from jplay.estimators._spatial import SpatialJPlay
 
-__all__ = ["LFDA", "LPP", "LSDR", "LSQMID", "NPE", "AutoRULe", "JPlay", "JPlaySearchCV"]
+__all__ = [
+    "LFDA",
+    "LPP",
+    "LSDR",
+    "LSQMID",
+    "NPE",
+    "AutoRULe",
+    "JPlay",
+    "JPlaySearchCV",
+    "MultiLabelJPlay",
+    "SpatialJPlay",
+]

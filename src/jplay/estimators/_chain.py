@@ -74,7 +74,9 @@ class FirstLayerInput(FirstLayer):
 
 
 @contextmanager
-def prepared_samples(X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n_components):
+def prepared_samples(
+    X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n_components, label_weight=None
+):
     """Graph, first-layer input and threads for a fit.
 
     Yields ``(samples, first_input, affinity, bandwidth)``.
@@ -84,7 +86,8 @@ def prepared_samples(X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n
     with sample_threads(work) as pool:
         graph, width = build_affinity(X, affinity, n_neighbors, bandwidth)
         first_input = FirstLayerInput(X, fit_intercept)
-        yield ArraySamples(first_input.X, Y, graph, pool), first_input, graph, width
+        samples = ArraySamples(first_input.X, Y, graph, pool, label_weight)
+        yield samples, first_input, graph, width
 
 
 def raise_if_collapsed(X_root, components, n_samples, fit_intercept):

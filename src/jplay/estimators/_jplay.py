@@ -5,9 +5,10 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay._array_api import is_numpy, like, namespace, to_numpy
@@ -16,11 +17,15 @@ from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_i
 from jplay.estimators._large import by_rows, scale_for
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._lpp import GRAPH_CONSTRAINTS
-from jplay.estimators._validation import encode_targets, resolve_layer_sizes
+from jplay.estimators._selection import choose_architecture
+from jplay.estimators._targets import encode_partial_targets, soft_targets
+from jplay.estimators._validation import resolve_layer_sizes
 from jplay.numerics.discriminant import nearest_mean_rule
+from jplay.numerics.graph import NeighborGraph, heat_affinity, weighted_by_features
 from jplay.solvers.alternating import ModelSettings, PaperSchedule, collapse, solve_jplay
 from jplay.solvers.joint import JointSchedule, solve_joint
 from jplay.solvers.pretraining import locality_preserving_projections
+from jplay.solvers.samples import ArraySamples
 
 logger = logging.getLogger("jplay")
 
@@ -42,11 +47,14 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int, "auto" or None, default=None
         Dimension of the last subspace. ``None`` means 20, or fewer where the samples' rank is
-        smaller.
-    n_layers : int, default=3
-        Number of projections; ignored where ``layer_sizes`` lists them.
+        smaller. ``"auto"`` chooses it on the training samples: the smallest with a five-fold
+        cross-validated score (accuracy, or squared loss for multi-label targets) within one
+        standard error of the best.
+    n_layers : int or "auto", default=3
+        Number of projections; ignored where ``layer_sizes`` lists them. ``"auto"`` chooses
+        between 1, 2 and 3 likewise; among equals the smaller dimension, then the smaller depth.
     layer_sizes : sequence of int, "paper" or None, default=None
         Output dimension of each layer. ``None`` spaces them evenly between the samples' rank
         and ``n_components``; ``"paper"`` also rounds them down to multiples of five.
@@ -78,6 +86,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Most iterations of each layer problem; ``"paper"`` only.
     inner_tol : float, default=1e-6
         Frobenius norm below which the residuals of a layer problem must fall; ``"paper"`` only.
+    pretraining : bool, default=True
+        Whether layers start from AutoRULe, one after the other, or from locality preserving
+        projections; ``"paper"`` only.
     nonnegative : bool, default=True
         Whether projected samples must be non-negative.
     unit_ball : bool, default=True
@@ -93,6 +104,23 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         under the pooled within-class covariance, or by the largest output of the label
         projection, which may mask classes that lie between others. Multi-label targets always
         use the label projection, above one half.
+    class_weight : None, "balanced" or dict, default=None
+        Weight of each class in the prediction loss; ``"balanced"`` gives every class the same
+        total. A dict also weighs the decision by class means, as prior probabilities would.
+        For multi-label targets the weight of each label (column of ``y``), by which rare labels
+        shape the subspace as much as frequent ones.
+    unlabelled : {"auto", -1, None}, default="auto"
+        What marks a sample without label. ``"auto"`` takes -1 (for indicator matrices a row of
+        -1), as scikit-learn's semi-supervised estimators do, unless -1 and 1 are the only
+        values: these are two classes. -1 makes no exception; with ``None`` every value is a
+        class. Samples without label take part in graph, reconstruction and constraints.
+    propagation : float, default=0.0
+        Weight of soft labels, relative to a true one, that samples without label get from their
+        neighbours: over the graph with its edges weighed by distance in the learned subspace,
+        or over the neighbours there, whichever tells held-out labels better. Each also counts
+        by its certainty. Zero for none.
+    propagation_rounds : int, default=2
+        How often soft labels are found anew and the model solved again.
     verbose : int, default=0
         With 1 a progress line per outer iteration on the logger ``"jplay"``.
     random_state : int, RandomState instance or None, default=None
@@ -119,6 +147,8 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     objective_history_ : ndarray of shape (n_iter_,)
         Objective after each (outer) iteration, the last one exactly feasible.
     n_iter_ : int
+    selection_ : Selection
+        Candidates, their scores in every fold, the best and the chosen one; with ``"auto"``.
     result_ : SolverResult
         Status and full history: objective, its four terms, all residuals.
     n_features_in_ : int
@@ -141,8 +171,8 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "n_layers": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "layer_sizes": ["array-like", StrOptions({"paper"}), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "beta": [Interval(Real, 0, None, closed="left")],
@@ -154,8 +184,13 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="left")],
         "inner_max_iter": [Interval(Integral, 1, None, closed="left")],
         "inner_tol": [Interval(Real, 0, None, closed="neither")],
+        "pretraining": ["boolean"],
         **CONSTRAINT_SWITCHES,
         "decision": [StrOptions({"centroid", "projection"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "unlabelled": [StrOptions({"auto"}), Options(Integral, {-1}), None],
+        "propagation": [Interval(Real, 0, None, closed="left")],
+        "propagation_rounds": [Interval(Integral, 1, None, closed="left")],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -178,11 +213,16 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         tol=1e-4,
         inner_max_iter=1000,
         inner_tol=1e-6,
+        pretraining=True,
         nonnegative=True,
         unit_ball=True,
         reconstruction=True,
         fit_intercept="auto",
         decision="centroid",
+        class_weight=None,
+        unlabelled="auto",
+        propagation=0.0,
+        propagation_rounds=2,
         verbose=0,
         random_state=None,
     ):
@@ -201,17 +241,22 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.inner_max_iter = inner_max_iter
         self.inner_tol = inner_tol
+        self.pretraining = pretraining
         self.nonnegative = nonnegative
         self.unit_ball = unit_ball
         self.reconstruction = reconstruction
         self.fit_intercept = fit_intercept
         self.decision = decision
+        self.class_weight = class_weight
+        self.unlabelled = unlabelled
+        self.propagation = propagation
+        self.propagation_rounds = propagation_rounds
         self.verbose = verbose
         self.random_state = random_state
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn the chain of projections and the label projection.
 
         Parameters
@@ -220,7 +265,12 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             A Dask or Zarr array, a Dask-backed DataArray or a :func:`jplay.scale.blocked`
             array is fitted in blocks, each with a graph of its own.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets.
+            Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets;
+            -1 for samples without label, see ``unlabelled``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample in the prediction loss and in the rule by class means. The
+            other terms see every sample once: a weight of two is not a sample repeated, which
+            would be its own nearest neighbour in the graph.
 
         Returns
         -------
@@ -230,15 +280,20 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if scale is not None:
             return self._fit_blocks(scale, X, y)
         X, y = self._validated(X, y)
-        Y, self.classes_, self._multilabel = encode_targets(y, X)
-        with prepared_samples(X, Y, **self._sample_settings()) as (
-            samples,
-            first_input,
-            self.affinity_,
-            self.bandwidth_,
-        ):
+        targets = encode_partial_targets(
+            y, self.unlabelled, sample_weight=sample_weight, class_weight=self.class_weight
+        )
+        self._check_solver_takes(targets)
+        self.classes_, self._multilabel = targets.classes, targets.multilabel
+        architecture = self._architecture(X, y, sample_weight)
+        settings = self._sample_settings() | {"n_components": architecture[0]}
+        with prepared_samples(
+            X, like(targets.Y, X), label_weight=targets.weight_like(X), **settings
+        ) as (samples, first_input, self.affinity_, self.bandwidth_):
             statistics = samples.statistics()
-            result, fitted_map = self._solve(X, y, samples, statistics, first_input)
+            result, fitted_map = self._solve(
+                X, y, samples, statistics, first_input, targets, architecture
+            )
         self._store(result, fitted_map, statistics, X.shape[0])
         self._callback_fit_ctx.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes={}
@@ -279,22 +334,34 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if hasattr(other, "feature_names_in_"):
             self.feature_names_in_ = other.feature_names_in_
 
-    def _solve(self, X, y, samples, statistics, first_input, dtype=None):
+    def _solve(
+        self,
+        X,
+        y,
+        samples,
+        statistics,
+        first_input,
+        targets=None,
+        architecture=None,
+        dtype=None,
+    ):
         """Run the solver on prepared samples."""
+        n_components, n_layers = architecture or (self.n_components, self.n_layers)
         rank = locality_preserving_projections(statistics).shape[0]
-        self.layer_sizes_ = resolve_layer_sizes(
-            self.layer_sizes, self.n_layers, self.n_components, rank
-        )
-        fitted_map = partial(self._fitted_map, dtype or X.dtype, statistics, first_input)
-        solve = solve_joint if self.solver == "fast" else solve_jplay
-        result = solve(
-            samples,
-            self.layer_sizes_,
-            self._model(),
-            self._schedule(),
-            statistics=statistics,
+        self.layer_sizes_ = resolve_layer_sizes(self.layer_sizes, n_layers, n_components, rank)
+        dtype = dtype or X.dtype
+        fitted_map = partial(self._fitted_map, dtype, statistics, first_input, targets=targets)
+        solve = partial(
+            solve_joint if self.solver == "fast" else solve_jplay,
+            layer_sizes=self.layer_sizes_,
+            model=self._model(),
+            schedule=self._schedule(),
             callback=self._progress_callback(X, y, fitted_map),
         )
+        result = solve(samples, statistics=statistics)
+        if self.propagation > 0 and targets is not None and not targets.labelled.all():
+            result, targets, statistics = self._propagated(samples, targets, solve, result)
+            fitted_map = partial(self._fitted_map, dtype, statistics, first_input, targets=targets)
         return result, fitted_map
 
     def _store(self, result, fitted_map, statistics, n_samples):
@@ -308,6 +375,48 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.objective_history_ = np.asarray(result.objective)
         self.n_iter_ = result.n_iter
         warn_if_not_converged(result.status, "JPlay")
+
+    def _architecture(self, X, y, sample_weight):
+        """Dimension and depth, chosen by cross-validation where they are ``"auto"``."""
+        listed = self.layer_sizes is not None and not isinstance(self.layer_sizes, str)
+        if "auto" not in (self.n_components, self.n_layers) or listed:
+            return None if self.n_components == "auto" else self.n_components, self.n_layers
+        if sample_weight is not None:
+            sample_weight = to_numpy(sample_weight)
+        host_y = y if scipy.sparse.issparse(y) or is_numpy(y) else to_numpy(y)
+        self.selection_ = choose_architecture(self, X, host_y, sample_weight)
+        return self.selection_.chosen
+
+    def _check_solver_takes(self, targets):
+        if self.solver != "fast" and targets.weight is not None:
+            raise ValueError(
+                f"`solver` should be 'fast' where samples lack a label or differ in weight, got "
+                f"{self.solver!r}, whose published updates know neither. Use solver='fast'."
+            )
+
+    def _propagated(self, samples, targets, solve, result):
+        """Solve again with soft labels from the neighbours in the learned subspace."""
+        n_neighbors = min(self.n_neighbors, samples.X.shape[0] - 1)
+        graph = samples.affinity
+        if isinstance(graph, NeighborGraph):
+            graph = graph.to_sparse()
+        for _ in range(self.propagation_rounds):
+            features = to_numpy(samples.X @ like(collapse(result.thetas), samples.X).mT)
+            graphs = [
+                weighted_by_features(graph, features),
+                heat_affinity(features, n_neighbors)[0],
+            ]
+            soft = soft_targets(graphs, targets, self.propagation)
+            samples = ArraySamples(
+                samples.X,
+                like(soft.Y, samples.X),
+                samples.affinity,
+                samples.pool,
+                soft.weight_like(samples.X),
+            )
+            statistics = samples.statistics()
+            result = solve(samples, statistics=statistics)
+        return result, soft, statistics
 
     def _model(self):
         return ModelSettings(
@@ -328,11 +437,14 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             tol=self.tol,
             inner_max_iter=self.inner_max_iter,
             inner_tol=self.inner_tol,
+            pretraining=self.pretraining,
         )
 
-    def _fitted_map(self, dtype, statistics, first_input, thetas, coef):
+    def _fitted_map(self, dtype, statistics, first_input, thetas, coef, targets=None):
         """Fitted attributes that transform and predict need, from a solver's state."""
         xp = namespace(coef)
+        if targets is not None and targets.output_scale is not None:
+            coef = coef / like(targets.output_scale, coef)[:, None]
         first, first_intercept = first_input.first_projection(thetas[0])
         intercept = collapse([first_intercept[:, None], *thetas[1:]])[:, 0]
         components = collapse([first, *thetas[1:]])
@@ -349,10 +461,17 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         }
         if not self._multilabel:
             X_root, Y_root = statistics.label_roots
-            rule = nearest_mean_rule(X_root @ collapse(thetas).mT, Y_root)
+            rule = nearest_mean_rule(
+                X_root @ collapse(thetas).mT,
+                Y_root,
+                None if targets is None else targets.sizes_like(Y_root),
+            )
+            intercept = rule.intercept
+            if targets is not None and targets.log_prior is not None:
+                intercept = intercept + like(targets.log_prior, intercept)
             fitted["class_means_"] = xp.astype(rule.means, dtype)
             fitted["_centroid_coef"] = xp.astype(rule.coef, dtype)
-            fitted["_centroid_intercept"] = xp.astype(rule.intercept, dtype)
+            fitted["_centroid_intercept"] = xp.astype(intercept, dtype)
         return fitted
 
     def _progress_callback(self, X, y, fitted_map):

@@ -5,6 +5,8 @@ from itertools import groupby
 from numbers import Integral
 
 import numpy as np
+import scipy.sparse
+from array_api_compat import is_array_api_obj
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
@@ -18,6 +20,7 @@ from jplay._array_api import like, to_numpy
 from jplay._optional import import_optional
 from jplay.estimators._chain import prepared_samples
 from jplay.estimators._jplay import JPlay
+from jplay.estimators._targets import labelled_samples
 from jplay.estimators._validation import encode_targets, resolve_layer_sizes
 from jplay.solvers.batch import solve_joint_batch
 from jplay.solvers.pretraining import locality_preserving_projections
@@ -281,7 +284,7 @@ def _fit_group(search, base, prefix, params, numbers, X, y, split, split_number,
     fold = _Fold(base, prefix, params, X, y, split)
     rows = []
     first = fold.candidate(params[0])
-    if first.solver != "fast":
+    if first.solver != "fast" or not _targets_are_plain(first, fold.y[0]):
         for number, setting in zip(numbers, params, strict=True):
             rows.append((number, split_number, _fit_alone(search, fold, setting, scorers)))
         return rows
@@ -321,9 +324,25 @@ def _fit_alone(search, fold, setting, scorers):
     return fold.scored(search, model, scorers, time.perf_counter() - start)
 
 
+def _targets_are_plain(model, y):
+    """Whether settings can share one encoding: all labels known, of equal weight, sizes given."""
+    if not scipy.sparse.issparse(y):
+        y = to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
+    return (
+        model.class_weight is None
+        and "auto" not in (model.n_components, model.n_layers)
+        and bool(labelled_samples(y, model.unlabelled).all())
+    )
+
+
 def _checked(model, X, y):
     """Samples and targets as JPlay's own fit would check them."""
     X, y = model._validated(X, y)
+    if not _targets_are_plain(model, y):
+        raise ValueError(
+            "`device` should be None where samples lack a label, `class_weight` is set or a size "
+            "is 'auto', got a device. Such settings are fitted one by one on the CPU."
+        )
     Y, classes, multilabel = encode_targets(y, X)
     return X, Y, classes, multilabel
 

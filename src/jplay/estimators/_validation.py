@@ -160,13 +160,14 @@ def encode_targets(y, X):
     multilabel : bool
     """
     if scipy.sparse.issparse(y) or is_numpy(y):
-        Y, classes, multilabel = _encode_host_targets(y)
+        Y, classes, multilabel = encode_host_targets(y)
         return like(Y, X), classes, multilabel
-    Y, classes, multilabel = _encode_host_targets(to_numpy(y))
+    Y, classes, multilabel = encode_host_targets(to_numpy(y))
     return like(Y, X), like(classes, y), multilabel
 
 
-def _encode_host_targets(y):
+def encode_host_targets(y):
+    """:func:`encode_targets` for NumPy arrays and sparse matrices, as float64."""
     if not scipy.sparse.issparse(y) and y.ndim == 2 and y.shape[1] == 1:
         y = column_or_1d(y, warn=True)
     check_classification_targets(y)

@@ -28,17 +28,20 @@ def shrunk_covariance(covariance, degrees_of_freedom):
     return (1 - shrinkage) * covariance + shrinkage * scale * identity(size, covariance)
 
 
-def nearest_mean_rule(Z, Y):
+def nearest_mean_rule(Z, Y, sizes=None):
     """Fit the rule from rows with the second moments of features and one-hot labels.
 
     Parameters
     ----------
     Z : array of shape (n_rows, n_components)
     Y : array of shape (n_rows, n_classes)
-        ``Y^T Y`` is diagonal and holds the class sizes.
+        ``Y^T Y`` is diagonal and holds the class sizes, where ``sizes`` does not give them.
+    sizes : array of shape (n_classes,), default=None
+        Total weight of each class; needed for soft labels.
     """
     xp = namespace(Z)
-    sizes = xp.sum(Y * Y, axis=0)
+    if sizes is None:
+        sizes = xp.sum(Y * Y, axis=0)
     means = (Y.mT @ Z) / sizes[:, None]
     n_samples = float(xp.sum(sizes))
     centre = (sizes @ means) / n_samples

@@ -134,6 +134,34 @@ def heat_affinity(X, n_neighbors=10, bandwidth="median"):
     return symmetric_affinity(indices, weights), float(bandwidth)
 
 
+def weighted_by_features(affinity, features, bandwidth="median"):
+    """The same edges, each times ``exp(-|z_i - z_j|^2 / (2 t^2))``.
+
+    Parameters
+    ----------
+    affinity : sparse array of shape (n_samples, n_samples)
+    features : ndarray of shape (n_samples, n_features)
+    bandwidth : float or "median", default="median"
+        The width ``t``. ``"median"`` takes the median distance over the edges.
+
+    Returns
+    -------
+    csr_array of shape (n_samples, n_samples)
+    """
+    edges = scipy.sparse.coo_array(affinity)
+    rows, columns = edges.coords
+    squares = np.empty(len(rows))
+    block = max(1, _BLOCK_ELEMENTS // features.shape[1])
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        differences = features[rows[part]] - features[columns[part]]
+        squares[part] = np.einsum("ij,ij->i", differences, differences)
+    if bandwidth == "median":
+        bandwidth = (float(np.sqrt(np.median(squares))) if len(squares) else 0.0) or 1.0
+    weights = edges.data * np.exp(squares / (-2 * bandwidth**2))
+    return scipy.sparse.csr_array((weights, (rows, columns)), shape=edges.shape)
+
+
 def laplacian_gram(X, affinity):
     """``X^T L X`` and the degree moments of the graph, without forming ``L``.
 

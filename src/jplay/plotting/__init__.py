@@ -10,6 +10,7 @@ from jplay.plotting._displays import ConvergenceDisplay, RelianceDisplay, Subspa
 from jplay.plotting._fits import leading_plane, plot_convergence, plot_subspaces
 from jplay.plotting._images import plot_images
 from jplay.plotting._reliance import feature_reliance, plot_reliance
+from jplay.plotting._relevance import plot_relevance
 from jplay.plotting._scenes import (
     false_color,
     plot_class_map,
@@ -32,6 +33,7 @@ __all__ = [
     "plot_images",
     "plot_maps",
     "plot_reliance",
+    "plot_relevance",
     "plot_spectra",
     "plot_subspaces",
 ]

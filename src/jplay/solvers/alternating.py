@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from jplay._array_api import identity, namespace, solve_positive
 from jplay.numerics.objective import objective_terms
+from jplay.solvers.joint import starting_projections
 from jplay.solvers.layer import LayerProblem, PenaltySchedule, ThetaSystem, solve_layer
 from jplay.solvers.pretraining import pretrain
 from jplay.solvers.result import Progress, SolverResult, Status
@@ -36,6 +37,8 @@ class PaperSchedule:
     inner_max_iter: int = 1000
     inner_tol: float = 1e-6
     penalty: PenaltySchedule = field(default_factory=PenaltySchedule)
+    pretraining: bool = True
+    """Whether layers start from AutoRULe, or from what AutoRULe itself starts from."""
 
     @property
     def inner_options(self):
@@ -101,17 +104,21 @@ def solve_jplay(samples, layer_sizes, model, schedule, *, statistics=None, callb
         if callback is not None:
             callback(Progress("pretraining", done, total))
 
-    pretraining = pretrain(
-        samples,
-        statistics,
-        layer_sizes,
-        eta=model.eta,
-        constraints=model.constraints,
-        reconstruction=model.reconstruction,
-        options=schedule.inner_options,
-        callback=report_pretraining,
-    )
-    thetas = [result.theta for result in pretraining]
+    pretraining = []
+    if schedule.pretraining:
+        pretraining = pretrain(
+            samples,
+            statistics,
+            layer_sizes,
+            eta=model.eta,
+            constraints=model.constraints,
+            reconstruction=model.reconstruction,
+            options=schedule.inner_options,
+            callback=report_pretraining,
+        )
+        thetas = [result.theta for result in pretraining]
+    else:
+        thetas = starting_projections(statistics, layer_sizes)
     X, Y = statistics.X_root, statistics.Y_root
     # The first layer's input never changes, and neither does its linear system.
     first_system = ThetaSystem(X, statistics.laplacian_gram, sum(model.constraints.values()))
