@@ -268,10 +268,12 @@ def _run(samples, statistics, thetas, model, schedule, callback):
     while status is None:
         pulls, gaps = sweep(thetas, mu_before / mu)
         residuals.append(gaps / math.sqrt(n_samples))
+        if not max(residuals[-1]) <= 1e3:  # before its moments can break the solve; NaN too
+            return None
         chain = forward(first, thetas)
         coef = ridge_coef(chain.moments[-1], model)
         history.append(objective_from_moments(chain, thetas, coef, label_square, model))
-        if not math.isfinite(history[-1].total) or max(residuals[-1]) > 1e3:
+        if not math.isfinite(history[-1].total):
             return None
         progress = Progress(
             "fine-tuning", len(history), schedule.max_iter, history[-1].total, thetas, coef
