@@ -8,6 +8,7 @@ from jplay import __version__
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
 from jplay.cli._info import info
+from jplay.cli._reproduce import reproduce, study
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -41,3 +42,5 @@ def jplay(
 
 app.command()(demo)
 app.command()(info)
+app.command()(reproduce)
+app.command()(study)
