@@ -29,6 +29,10 @@ Transductive = Annotated[
 ]
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
 
+KeepFits = Annotated[
+    bool, typer.Option("--keep-fits", help="Keep fitted models, to add columns later.")
+]
+
 
 def reproduce(
     recipe: Annotated[
@@ -43,6 +47,7 @@ def reproduce(
     classifier: Classifiers = None,
     transductive: Transductive = False,
     figures: Figures = True,
+    keep_fits: KeepFits = False,
     json: JsonFlag = False,
 ):
     """Repeat a table of the paper and print ours, the published figures and the difference.
@@ -57,7 +62,7 @@ def reproduce(
         )
         for r in load_recipes(recipe)
     ]
-    _run_all(recipes, output_dir, jobs, resume, transductive, figures, json)
+    _run_all(recipes, output_dir, jobs, resume, transductive, figures, keep_fits, json)
 
 
 def study(
@@ -81,6 +86,7 @@ def study(
     classifier: Classifiers = None,
     transductive: Transductive = False,
     figures: Figures = True,
+    keep_fits: KeepFits = False,
     json: JsonFlag = False,
 ):
     """Run the paper's comparison on your own data."""
@@ -95,10 +101,10 @@ def study(
         max_layers=max_layers,
         seed=seed,
     ).restricted(methods=method, classifiers=classifier)
-    _run_all([recipe], output_dir, jobs, resume, transductive, figures, json)
+    _run_all([recipe], output_dir, jobs, resume, transductive, figures, keep_fits, json)
 
 
-def _run_all(recipes, output_dir, jobs, resume, transductive, figures, json):
+def _run_all(recipes, output_dir, jobs, resume, transductive, figures, keep_fits, json):
     """Run recipes one after the other; write and print a table for each."""
     from jplay._optional import import_optional
     from jplay.experiments import Experiment, Table, write_results
@@ -116,7 +122,7 @@ def _run_all(recipes, output_dir, jobs, resume, transductive, figures, json):
                 "continue from them or choose another folder."
             )
         started = perf_counter()
-        experiment = Experiment(recipe, folder, scaling=scaling)
+        experiment = Experiment(recipe, folder, scaling=scaling, keep_fits=keep_fits)
         with RunProgress(status_console(), disable=json) as progress:
             experiment.run(n_jobs=jobs, progress=progress)
         table = Table.of(experiment)

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -127,7 +127,7 @@ class MLkNNClassifier(ClassifierMixin, BaseEstimator):
         self.smoothing = smoothing
 
     def fit(self, X, y):
-        self._neighbours = KNeighborsClassifier(self.n_neighbors).fit(X, y)
+        self._neighbours = NearestNeighbors(n_neighbors=self.n_neighbors).fit(X)
         Y = np.asarray(y, dtype=np.int64)
         k, s = self.n_neighbors, self.smoothing
         counts = Y[self._neighbours.kneighbors(return_distance=False)].sum(axis=1)

@@ -83,6 +83,8 @@ class Experiment:
         See :func:`jplay.experiments.protocol.fit_scaler`.
     data : Bunch, optional
         Used instead of the recipe's data.
+    keep_fits : bool, default=False
+        Whether fits stay in the folder, so that columns can be added without fitting again.
 
     Examples
     --------
@@ -99,10 +101,11 @@ class Experiment:
     [True]
     """
 
-    def __init__(self, recipe, folder, *, scaling="inductive", data=None):
+    def __init__(self, recipe, folder, *, scaling="inductive", data=None, keep_fits=False):
         self.recipe = recipe
         self.folder = Path(folder)
         self.scaling = scaling
+        self.keep_fits = keep_fits
         self.problem = load_problem(recipe, data)
         self.records = RecordFile(self.folder / "records.jsonl")
         self.choices = self._choice_tasks()
@@ -303,7 +306,7 @@ def run_fit(experiment, task, owner):
                 n_failed += 1
             record["seconds"] = perf_counter() - started
             _append(experiment, record, owner)
-    if not n_failed:
+    if not n_failed and not experiment.keep_fits:
         _fit_path(experiment, task).unlink(missing_ok=True)
     return label, n_failed
 
@@ -353,7 +356,7 @@ def _take_up_or_fit(experiment, task, params):
     if path.exists():
         return joblib.load(path)
     fitted = fit_row(experiment, task.method, params, task.split)
-    if len(task.cells) > 1:
+    if experiment.keep_fits or len(task.cells) > 1:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
         joblib.dump(fitted, unfinished)
