@@ -301,6 +301,8 @@ def test_packaged_recipes_are_complete(name):
         quick = recipe.quickened()
         assert quick.methods, "quick keeps rows"
         assert all(method.search is None for method in quick.methods)
+        fast = [m for m in quick.methods if m.kind == "jplay"]
+        assert all({"alpha", "gamma", "n_components"} <= set(m.params) for m in fast)
         assert recipe.dataset.fingerprint
         if name.startswith("table"):
             assert len(recipe.methods) == 8 + 7 + 7

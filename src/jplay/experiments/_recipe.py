@@ -111,7 +111,7 @@ class Recipe:
     convergence: str | None = None
 
     def quickened(self):
-        """Return the recipe that ``--quick`` runs."""
+        """Return the recipe that ``--quick`` runs: searches stay where they would begin."""
         kept = self.quick
         methods = kept.get("methods")
         classifiers = kept.get("classifiers")
@@ -120,7 +120,7 @@ class Recipe:
             self,
             split=replace(self.split, n_splits=min(kept.get("n_splits", 1), self.split.n_splits)),
             methods=tuple(
-                replace(method, search=None)
+                replace(method, search=None, params={**self._start(method), **method.params})
                 for method in self.methods
                 if methods is None or method.name in methods
             ),
@@ -130,6 +130,12 @@ class Recipe:
                 if classifiers is None or c.name in classifiers
             ),
         )
+
+    def _start(self, method):
+        if method.search is None:
+            return {}
+        search = self.searches[method.search]
+        return {k: v for k, v in search.params.items() if k in search.grid}
 
     def restricted(self, *, n_splits=None, methods=None, classifiers=None):
         """Return the recipe with fewer splits, methods or classifiers."""

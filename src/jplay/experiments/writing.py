@@ -38,6 +38,7 @@ def _page(experiment, table):
     records = [*experiment.cell_records(), *experiment.chosen().values()]
     seconds = sum(record["seconds"] for record in records)
     seconds += sum({r["fit"]["seconds"] for r in records if "fit" in r})
+    seen = "training" if experiment.scaling == "inductive" else "training and test"
     lines = [f"# {table.title}", "", table.to_markdown()]
     if not table.multilabel:
         lines += [
@@ -45,8 +46,8 @@ def _page(experiment, table):
             "are several."
         ]
     lines += [
-        f"Features are scaled {experiment.scaling}ly. Computed in {seconds / 60:.1f} minutes of "
-        f"one core, by `jplay reproduce {recipe.name}`.",
+        f"Features are scaled by {seen} samples. Fits, choices and classification took "
+        f"{seconds / 60:.1f} minutes in all, by `jplay reproduce {recipe.name}`.",
         "",
     ]
     lines += [
