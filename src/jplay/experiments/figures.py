@@ -63,8 +63,9 @@ def _draw_depth(experiment, table, new_figure):
             ax.plot(*zip(*known, strict=True), ":", color=columns[column], label=f"{column}, paper")
         ax.set_title(family)
         ax.set_xlabel("Number of layers")
+        ax.set_xticks(range(1, max(e.depth for c in curves.values() for e in c) + 1))
     axes[0].set_ylabel("Overall accuracy (%)")
-    axes[-1].legend(frameon=False, fontsize="small")
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize="small")
     return figure
 
 
