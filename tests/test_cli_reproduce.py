@@ -88,6 +88,21 @@ def test_records_are_not_overwritten_without_resume(recipe_file, tmp_path):
     assert "Add --resume" in second.stderr
 
 
+def test_tables_only_computes_nothing_and_shows_what_is_missing(recipe_file, tmp_path):
+    arguments = [recipe_file, "--no-figures", "-o", tmp_path / "out"]
+    empty = reproduce(*arguments, "--tables-only")
+    assert empty.exit_code == 2
+    assert "should hold records" in empty.stderr
+    assert reproduce(*arguments, "--splits", 1, "--method", "PCA").exit_code == 0
+    records = (tmp_path / "out" / "tiny" / "records.jsonl").read_bytes()
+    result = reproduce(*arguments, "--tables-only")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "tiny" / "records.jsonl").read_bytes() == records
+    rows = {line.split(" | ")[0]: line for line in result.stdout.splitlines()}
+    assert "| – |" in rows["| J-Play_1"]
+    assert "| – |" not in rows["| PCA"]
+
+
 def test_json_holds_every_cell(recipe_file, tmp_path):
     result = reproduce(
         *(recipe_file, "--splits", 1, "--method", "J-Play_1", "--classifier", "own"),

@@ -1,5 +1,6 @@
 """``jplay reproduce`` and ``jplay study``: run a comparison, print and write its tables."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -29,6 +30,10 @@ Transductive = Annotated[
 ]
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
 
+TablesOnly = Annotated[
+    bool,
+    typer.Option("--tables-only", help="Compute no cell: tables and figures of what there is."),
+]
 KeepFits = Annotated[
     bool, typer.Option("--keep-fits", help="Keep fitted models, to add columns later.")
 ]
@@ -48,6 +53,7 @@ def reproduce(
     transductive: Transductive = False,
     figures: Figures = True,
     keep_fits: KeepFits = False,
+    tables_only: TablesOnly = False,
     json: JsonFlag = False,
 ):
     """Repeat a table of the paper and print ours, the published figures and the difference.
@@ -62,7 +68,10 @@ def reproduce(
         )
         for r in load_recipes(recipe)
     ]
-    _run_all(recipes, output_dir, jobs, resume, transductive, figures, keep_fits, json)
+    options = RunOptions(
+        output_dir, jobs, resume, transductive, figures, keep_fits, tables_only, json
+    )
+    _run_all(recipes, options)
 
 
 def study(
@@ -87,6 +96,7 @@ def study(
     transductive: Transductive = False,
     figures: Figures = True,
     keep_fits: KeepFits = False,
+    tables_only: TablesOnly = False,
     json: JsonFlag = False,
 ):
     """Run the paper's comparison on your own data."""
@@ -101,37 +111,66 @@ def study(
         max_layers=max_layers,
         seed=seed,
     ).restricted(methods=method, classifiers=classifier)
-    _run_all([recipe], output_dir, jobs, resume, transductive, figures, keep_fits, json)
+    options = RunOptions(
+        output_dir, jobs, resume, transductive, figures, keep_fits, tables_only, json
+    )
+    _run_all([recipe], options)
 
 
-def _run_all(recipes, output_dir, jobs, resume, transductive, figures, keep_fits, json):
+@dataclass(frozen=True)
+class RunOptions:
+    """What both commands let the user decide about a run."""
+
+    output_dir: Path
+    n_jobs: int
+    resume: bool
+    transductive: bool
+    figures: bool
+    keep_fits: bool
+    tables_only: bool
+    json: bool
+
+
+def _run_all(recipes, options):
     """Run recipes one after the other; write and print a table for each."""
     from jplay._optional import import_optional
     from jplay.experiments import Experiment, Table, write_results
 
-    if figures:
+    if options.figures:
         # Asked for now, so that a missing package is not found out after hours.
         import_optional("matplotlib.figure", feature="Drawing figures", extra="plot")
-    scaling = "transductive" if transductive else "inductive"
     summaries = []
     for recipe in recipes:
-        folder = output_dir / recipe.name
-        if (folder / "records.jsonl").exists() and not resume:
-            raise ValueError(
-                f"`output_dir` should be new, but '{folder}' holds records. Add --resume to "
-                "continue from them or choose another folder."
-            )
+        folder = options.output_dir / recipe.name
+        _check_folder(folder, options)
         started = perf_counter()
-        experiment = Experiment(recipe, folder, scaling=scaling, keep_fits=keep_fits)
-        with RunProgress(status_console(), disable=json) as progress:
-            experiment.run(n_jobs=jobs, progress=progress)
+        experiment = Experiment(
+            recipe,
+            folder,
+            scaling="transductive" if options.transductive else "inductive",
+            keep_fits=options.keep_fits,
+        )
+        if not options.tables_only:
+            with RunProgress(status_console(), disable=options.json) as progress:
+                experiment.run(n_jobs=options.n_jobs, progress=progress)
         table = Table.of(experiment)
-        written = write_results(experiment, table, folder, figures=figures)
+        written = write_results(experiment, table, folder, figures=options.figures)
         summaries.append(_summary(experiment, table, written, perf_counter() - started))
-        if not json:
+        if not options.json:
             _print_table(experiment, table, written)
-    if json:
+    if options.json:
         print_json(summaries)
+
+
+def _check_folder(folder, options):
+    has_records = (folder / "records.jsonl").exists()
+    if options.tables_only and not has_records:
+        raise ValueError(f"`output_dir` should hold records, but '{folder}' has none. Run first.")
+    if has_records and not options.resume and not options.tables_only:
+        raise ValueError(
+            f"`output_dir` should be new, but '{folder}' holds records. Add --resume to "
+            "continue from them or choose another folder."
+        )
 
 
 class RunProgress:

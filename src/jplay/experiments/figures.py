@@ -3,7 +3,7 @@
 import numpy as np
 
 from jplay._optional import import_optional
-from jplay.experiments.runner import fit_row, map_path, own_model
+from jplay.experiments.runner import map_path, own_model, take_up_or_fit
 from jplay.plotting import false_color, plot_convergence, plot_images, plot_maps
 
 MOST_FACES = 40
@@ -103,7 +103,7 @@ def _draw_maps(experiment, table, new_figure):
 def _draw_faces(experiment, table, new_figure):
     """Rows of the collapsed projection as images, back in pixels (Fig. 5)."""
     shape = experiment.problem.data.get("image_shape")
-    fitted = _refit(experiment, experiment.recipe.faces) if shape is not None else None
+    fitted = _first_fit(experiment, experiment.recipe.faces) if shape is not None else None
     if fitted is None:
         return None
     rows = projection_in_pixels(fitted.pipeline)[:MOST_FACES]
@@ -133,7 +133,7 @@ def projection_in_pixels(pipeline):
 
 
 def _draw_convergence(experiment, table, new_figure):
-    fitted = _refit(experiment, experiment.recipe.convergence)
+    fitted = _first_fit(experiment, experiment.recipe.convergence)
     if fitted is None:
         return None
     figure = new_figure(figsize=(10, 4), layout="constrained")
@@ -141,10 +141,10 @@ def _draw_convergence(experiment, table, new_figure):
     return figure
 
 
-def _refit(experiment, name):
-    """Fit the named row to the first split once more: fits are not kept after a run."""
-    for method in experiment.recipe.methods:
-        if method.name == name:
-            params = experiment.parameters(method, 0)
-            return None if params is None else fit_row(experiment, method, params, 0)
+def _first_fit(experiment, name):
+    """Return the named row's fit to the first split: a kept one, or once more."""
+    for task in experiment.tasks:
+        if task.method.name == name and task.split == 0:
+            params = experiment.parameters(task.method, 0)
+            return None if params is None else take_up_or_fit(experiment, task, params, leave=False)
     return None

@@ -290,7 +290,7 @@ def run_fit(experiment, task, owner):
         try:
             if params is None:
                 raise ValueError(f"the choice {task.method.search!r} of its parameters failed")
-            fitted = _take_up_or_fit(experiment, task, params)
+            fitted = take_up_or_fit(experiment, task, params)
         except Exception as error:
             for cell in pending:
                 failed = {**base, **_cell_content(cell), **_failure(error)}
@@ -350,13 +350,13 @@ def fit_row(experiment, method, params, split):
     return FittedRow(pipeline, pipeline.transform(X_train), pipeline.transform(X_test), seconds)
 
 
-def _take_up_or_fit(experiment, task, params):
-    """Return the fit that a killed run left, or make it and leave it for such a case."""
+def take_up_or_fit(experiment, task, params, *, leave=True):
+    """Return the fit that an earlier run left, or make it and leave it for the next."""
     path = _fit_path(experiment, task)
     if path.exists():
         return joblib.load(path)
     fitted = fit_row(experiment, task.method, params, task.split)
-    if experiment.keep_fits or len(task.cells) > 1:
+    if leave and (experiment.keep_fits or len(task.cells) > 1):
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
         joblib.dump(fitted, unfinished)
