@@ -6,7 +6,7 @@ from jplay._optional import import_optional
 from jplay.experiments.runner import map_path, own_model, take_up_or_fit
 from jplay.plotting import false_color, plot_convergence, plot_images, plot_maps
 
-MOST_FACES = 40
+MOST_FACES = 20
 
 
 def draw_figures(experiment, table, folder):
@@ -101,30 +101,43 @@ def _draw_maps(experiment, table, new_figure):
 
 
 def _draw_faces(experiment, table, new_figure):
-    """Rows of the collapsed projection as images, back in pixels (Fig. 5)."""
+    """Rows of the collapsed projection as images, back in pixels (Fig. 5), and what they answer to.
+
+    A row is a filter: it also cancels what the other pixels share, and need not resemble a face.
+    What it answers to is shown below it.
+    """
     shape = experiment.problem.data.get("image_shape")
     fitted = _first_fit(experiment, experiment.recipe.faces) if shape is not None else None
     if fitted is None:
         return None
-    rows = projection_in_pixels(fitted.pipeline)[:MOST_FACES]
+    strongest = np.argsort(-np.linalg.norm(own_model(fitted.pipeline).components_, axis=1))
+    shown = strongest[:MOST_FACES]
+    filters = projection_in_pixels(fitted.pipeline)[shown]
+    patterns = answered_images(experiment.train_test(0)[0], fitted.Z_train)[shown]
     n_columns = 10
-    n_rows = -(-len(rows) // n_columns)
+    n_rows = 2 * -(-len(shown) // n_columns)
     figure = new_figure(figsize=(n_columns, n_rows * shape[0] / shape[1]), layout="constrained")
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for spare in axes[len(rows) :]:
-        spare.remove()
-    plot_images(rows, shape, axes=axes[: len(rows)])
+    grid = figure.subplots(n_rows, n_columns, squeeze=False)
+    for rows, axes in ((filters, grid[0::2].ravel()), (patterns, grid[1::2].ravel())):
+        plot_images(rows, shape, axes=axes[: len(rows)])
+        for spare in axes[len(rows) :]:
+            spare.remove()
     return figure
+
+
+def answered_images(X, Z):
+    """Return, for each non-negative feature, the samples' mean weighted by it, less the mean."""
+    weights = Z / np.maximum(Z.sum(axis=0), np.finfo(Z.dtype).tiny)
+    return weights.T @ X - X.mean(axis=0)
 
 
 def projection_in_pixels(pipeline):
     """Return the collapsed projection of a row's model in the space of its raw samples.
 
-    The strongest row of the projection comes first. Steps without a linear inverse (each sample's
-    own maximum) leave the space as it is.
+    Steps without a linear inverse (each sample's own maximum) leave the space as it is.
     """
     model = own_model(pipeline)
-    rows = model.components_[np.argsort(-np.linalg.norm(model.components_, axis=1))]
+    rows = model.components_
     before = [step for _, step in pipeline.steps]
     for step in reversed(before[: before.index(model)]):
         if hasattr(step, "components_"):
