@@ -16,6 +16,7 @@ def test_records_keep_order_and_name_the_environment(records):
     read = records.read()
     assert [r["result"] for r in read] == [0, 1, 2]
     assert read[0]["environment"]["packages"]["numpy"]
+    assert len(read[0]["environment"]["code"]) == 16
     assert read[0]["time"].endswith("+00:00")
 
 

@@ -27,7 +27,18 @@ def environment():
         "cpus": os.cpu_count(),
         "blas_threads": os.environ.get("OMP_NUM_THREADS"),
         "packages": {name: _version(name) for name in packages},
+        "code": code_fingerprint(),
     }
+
+
+def code_fingerprint():
+    """Return a hash of what computes the figures: solvers, numerics, estimators and forest."""
+    package = Path(__file__).parents[1]
+    digest = sha256()
+    for folder in ("numerics", "solvers", "estimators", "forest"):
+        for path in sorted((package / folder).glob("*.py")):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _version(name):
