@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from jplay.cli._app import app
 from jplay.cli._demo import DemoData, load_problem
 
-QUICK = ["--n-train", "20", "--n-layers", "2", "--n-components", "8", "--max-iter", "2"]
+QUICK = ["--n-train", "20", "--n-layers", "2", "--n-components", "8", "--max-iter", "60"]
 
 
 def run_demo(output_dir, *arguments):
@@ -52,7 +52,7 @@ def test_digits_demo_uses_the_settings(digits_demo):
     assert digits_demo["n_test"] == 1597
     assert digits_demo["layer_sizes"][-1] == 8
     assert len(digits_demo["layer_sizes"]) == 2
-    assert digits_demo["n_iter"] <= 2
+    assert digits_demo["n_iter"] <= 60
 
 
 def test_digits_demo_raw_accuracy_is_that_of_the_same_split(digits_demo):
@@ -75,7 +75,7 @@ def test_digits_demo_prints_a_table_and_needs_no_tensorly(tmp_path, monkeypatch)
     for expected in ("OA %", "AA %", "kappa", "J-Play", "LDA", "PCA", "raw", "digits.png"):
         assert expected in result.stdout
     assert (tmp_path / "new" / "folder" / "digits.png").is_file()
-    assert "JPlay: fine-tuning 2, training accuracy" in result.stderr
+    assert "JPlay: fine-tuning 60, training accuracy" in result.stderr
 
 
 def test_indian_pines_without_tensorly_names_the_extra(tmp_path, monkeypatch):
@@ -142,7 +142,7 @@ def test_indian_pines_problem_draws_50_or_15_pixels_and_divides_by_the_maximum()
 @pytest.mark.slow
 def test_indian_pines_demo_beats_raw_pixels_and_draws_the_map(tmp_path):
     pytest.importorskip("tensorly", reason="Indian Pines comes with tensorly")
-    result = run_demo(tmp_path, "--max-iter", "4", "--json")
+    result = run_demo(tmp_path, "--max-iter", "60", "--json")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert (summary["n_train"], summary["n_test"]) == (660, 9589)

@@ -378,7 +378,7 @@ def test_verbose_logs_a_line_per_iteration(digits, caplog):
         model.fit(*digits)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 3
-    assert lines[2] == f"iteration 3: objective {model.objective_history_[2]:.8g}"
+    assert lines[1] == f"iteration 2: objective {model.objective_history_[1]:.8g}"
 
 
 class Recorder:

@@ -12,6 +12,7 @@ _HOME_OF = {
     "CanonicalCorrelationForestClassifier": "jplay.forest",
     "CanonicalCorrelationForestRegressor": "jplay.forest",
     "JPlay": "jplay.estimators",
+    "JPlaySearchCV": "jplay.estimators",
     "LFDA": "jplay.estimators",
     "LPP": "jplay.estimators",
     "LSDR": "jplay.estimators",

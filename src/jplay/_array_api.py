@@ -1,5 +1,7 @@
 """The few array operations that the array API standard leaves to each library."""
 
+import sys
+
 import array_api_compat
 import numpy as np
 import scipy.linalg
@@ -28,6 +30,8 @@ def to_numpy(array):
 def like(values, reference, *, dtype=None):
     """``values`` as an array of the library, device and (unless given) dtype of ``reference``."""
     xp = namespace(reference)
+    if array_api_compat.is_array_api_obj(values) and namespace(values) is not xp:
+        values = to_numpy(values)
     return xp.asarray(
         values,
         dtype=reference.dtype if dtype is None else dtype,
@@ -72,3 +76,47 @@ def eigh_generalized(a, b):
     reduced = whitener.mT @ a @ whitener
     values, vectors = xp.linalg.eigh((reduced + reduced.mT) / 2)
     return values, whitener @ vectors
+
+
+def smallest_per_row(matrix, count):
+    """Indices of the ``count`` smallest entries of each row, in no particular order."""
+    xp = namespace(matrix)
+    if array_api_compat.is_torch_array(matrix):
+        return matrix.topk(count, dim=1, largest=False, sorted=False).indices
+    if is_numpy(matrix) or array_api_compat.is_cupy_array(matrix):
+        return xp.argpartition(matrix, count - 1, axis=1)[:, :count]
+    return xp.argsort(matrix, axis=1)[:, :count]
+
+
+def sum_by_index(indices, values, size):
+    """Sum of ``values`` over equal ``indices``, (size,)."""
+    xp = namespace(values)
+    if hasattr(xp, "bincount"):
+        return xp.bincount(indices, weights=values, minlength=size)
+    return like(np.bincount(to_numpy(indices), to_numpy(values), size), values)
+
+
+def on_cuda(array):
+    """Whether ``array`` is a PyTorch tensor on a CUDA device."""
+    return array_api_compat.is_torch_array(array) and array.is_cuda
+
+
+def fused(function, array):
+    """``function`` compiled into few kernels for CUDA tensors of PyTorch, else as it is.
+
+    Where the compiler is not available the plain function is returned.
+    """
+    if not on_cuda(array):
+        return function
+    torch = sys.modules["torch"]
+    try:
+        return torch.compile(function, dynamic=True)
+    except RuntimeError:
+        return function
+
+
+def linalg_errors(array):
+    """What a failed factorisation raises in the library of ``array``."""
+    if array_api_compat.is_torch_array(array):
+        return (np.linalg.LinAlgError, sys.modules["torch"].linalg.LinAlgError)
+    return (np.linalg.LinAlgError,)

@@ -7,5 +7,6 @@ from jplay.estimators._lpp import LPP
 from jplay.estimators._lsdr import LSDR
 from jplay.estimators._lsqmid import LSQMID
 from jplay.estimators._npe import NPE
+from jplay.estimators._search import JPlaySearchCV
 
-__all__ = ["LFDA", "LPP", "LSDR", "LSQMID", "NPE", "AutoRULe", "JPlay"]
+__all__ = ["LFDA", "LPP", "LSDR", "LSQMID", "NPE", "AutoRULe", "JPlay", "JPlaySearchCV"]

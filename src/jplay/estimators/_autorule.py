@@ -3,7 +3,6 @@
 from dataclasses import replace
 from numbers import Integral, Real
 
-import numpy as np
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -13,6 +12,7 @@ from sklearn.base import (
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from jplay._array_api import like, namespace
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._lpp import GRAPH_CONSTRAINTS
@@ -48,9 +48,9 @@ class AffineMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._transform(X)
 
     def _transform(self, X):
-        Z = X @ self.components_.T.astype(X.dtype, copy=False)
-        if np.any(self.intercept_):
-            Z += self.intercept_.astype(X.dtype, copy=False)
+        Z = X @ like(self.components_, X).mT
+        if self._is_affine:
+            Z += like(self.intercept_, X)
         return Z
 
     def inverse_transform(self, X):
@@ -75,11 +75,17 @@ class AffineMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return X @ self.components_
 
     @property
+    def _is_affine(self):
+        xp = namespace(self.intercept_)
+        return bool(xp.any(self.intercept_ != 0))
+
+    @property
     def _n_features_out(self):
         return self.components_.shape[0]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -198,7 +204,7 @@ class AutoRULe(AffineMap, BaseEstimator):
             layer = autorule(
                 samples,
                 statistics,
-                start[:n_components],
+                start[:n_components, :],
                 eta=self.eta,
                 constraints={"nonnegative": self.nonnegative, "unit_ball": self.unit_ball},
                 reconstruction=self.reconstruction,
@@ -209,9 +215,10 @@ class AutoRULe(AffineMap, BaseEstimator):
                 },
             )
         raise_if_collapsed(statistics.X_root, layer.theta, len(X), self.fit_intercept)
+        xp = namespace(X)
         components, intercept = first_input.first_projection(layer.theta)
-        self.components_ = components.astype(X.dtype)
-        self.intercept_ = intercept.astype(X.dtype)
+        self.components_ = xp.astype(components, X.dtype)
+        self.intercept_ = xp.astype(intercept, X.dtype)
         self.n_iter_ = layer.n_iter
         # The layer's remedy names the parameters of JPlay, which has an outer loop around it.
         status = replace(layer.status, message=layer.status.message.replace("inner_", ""))

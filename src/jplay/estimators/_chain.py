@@ -1,11 +1,12 @@
 """What JPlay and AutoRULe share: an affine first layer, the row space, the chain of maps."""
 
+import math
 import warnings
 from contextlib import contextmanager
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from jplay._array_api import namespace
 from jplay.estimators._validation import build_affinity, check_scale
 from jplay.exceptions import CollapsedSolutionError
 from jplay.solvers.samples import ArraySamples
@@ -20,7 +21,8 @@ def needs_intercept(X, fit_intercept):
     """
     if fit_intercept != "auto":
         return bool(fit_intercept)
-    return bool(np.min(X @ X.mean(axis=0)) <= 0)
+    xp = namespace(X)
+    return bool(xp.min(X @ xp.mean(X, axis=0)) <= 0)
 
 
 class FirstLayerInput:
@@ -32,23 +34,25 @@ class FirstLayerInput:
     """
 
     def __init__(self, X, fit_intercept):
+        xp = namespace(X)
         self.n_features = X.shape[1]
         self.constant = None
         if needs_intercept(X, fit_intercept):
-            self.constant = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X)))) or 1.0
-            X = np.concatenate([X, np.full((len(X), 1), self.constant, dtype=X.dtype)], axis=1)
+            self.constant = float(xp.max(xp.linalg.vector_norm(X, axis=1))) or 1.0
+            X = xp.concat([X, self.constant * xp.ones_like(X[:, :1])], axis=1)
         self.basis = None
         if X.shape[1] > X.shape[0]:
-            self.basis, coordinates = np.linalg.qr(X.T)
-            X = np.ascontiguousarray(coordinates.T)
+            self.basis, coordinates = xp.linalg.qr(X.mT)
+            X = xp.asarray(coordinates.mT, copy=True)
         self.X = X
 
     def first_projection(self, theta):
         """Projection and intercept for the user's features from the solver's first layer."""
+        xp = namespace(theta)
         if self.basis is not None:
-            theta = theta @ self.basis.T
+            theta = theta @ xp.astype(self.basis, theta.dtype).mT
         if self.constant is None:
-            return theta, np.zeros(theta.shape[0])
+            return theta, xp.zeros_like(theta[:, 0])
         return theta[:, : self.n_features], theta[:, self.n_features] * self.constant
 
 
@@ -80,8 +84,9 @@ def raise_if_collapsed(X_root, components, n_samples, fit_intercept):
     n_samples : int
     fit_intercept : bool or "auto"
     """
-    size = float(np.linalg.norm(X_root @ components.T) / np.sqrt(n_samples))
-    sample_size = float(np.linalg.norm(X_root) / np.sqrt(n_samples))
+    xp = namespace(X_root)
+    size = float(xp.linalg.vector_norm(X_root @ components.mT)) / math.sqrt(n_samples)
+    sample_size = float(xp.linalg.vector_norm(X_root)) / math.sqrt(n_samples)
     if not size > 1e-3 * min(1.0, sample_size):
         if sample_size < 0.1:
             remedy = "Scale the samples to norms near one."

@@ -10,6 +10,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._array_api import is_numpy, like, namespace, to_numpy
 from jplay.estimators._autorule import CONSTRAINT_SWITCHES, AffineMap
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
 from jplay.estimators._linear import float_dtypes
@@ -221,47 +222,74 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(
+        X, y = self._validated(X, y)
+        Y, self.classes_, self._multilabel = encode_targets(y, X)
+        with prepared_samples(X, Y, **self._sample_settings()) as (
+            samples,
+            first_input,
+            self.affinity_,
+            self.bandwidth_,
+        ):
+            statistics = samples.statistics()
+            result, fitted_map = self._solve(X, y, samples, statistics, first_input)
+        self._store(result, fitted_map, statistics, X.shape[0])
+        self._callback_fit_ctx.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes={}
+        )
+        return self
+
+    def _validated(self, X, y):
+        return validate_data(
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
         )
-        Y, self.classes_, self._multilabel = encode_targets(y, X.dtype)
-        with prepared_samples(
-            X,
-            Y,
-            affinity=self.affinity,
-            n_neighbors=self.n_neighbors,
-            bandwidth=self.bandwidth,
-            fit_intercept=self.fit_intercept,
-            n_components=self.n_components,
-        ) as (samples, first_input, self.affinity_, self.bandwidth_):
-            statistics = samples.statistics()
-            rank = locality_preserving_projections(statistics).shape[0]
-            self.layer_sizes_ = resolve_layer_sizes(
-                self.layer_sizes, self.n_layers, self.n_components, rank
-            )
-            fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input)
-            solve = solve_joint if self.solver == "fast" else solve_jplay
-            result = solve(
-                samples,
-                self.layer_sizes_,
-                self._model(),
-                self._schedule(),
-                statistics=statistics,
-                callback=self._progress_callback(X, y, fitted_map),
-            )
+
+    def _sample_settings(self):
+        """Parameters that decide how samples are prepared."""
+        return {
+            "affinity": self.affinity,
+            "n_neighbors": self.n_neighbors,
+            "bandwidth": self.bandwidth,
+            "fit_intercept": self.fit_intercept,
+            "n_components": self.n_components,
+        }
+
+    def _remember_input(self, other, classes, multilabel, affinity, bandwidth):
+        """Take over what another estimator learned of the same samples."""
+        self.classes_, self._multilabel = classes, multilabel
+        self.affinity_, self.bandwidth_ = affinity, bandwidth
+        self.n_features_in_ = other.n_features_in_
+        if hasattr(other, "feature_names_in_"):
+            self.feature_names_in_ = other.feature_names_in_
+
+    def _solve(self, X, y, samples, statistics, first_input):
+        """Run the solver on prepared samples."""
+        rank = locality_preserving_projections(statistics).shape[0]
+        self.layer_sizes_ = resolve_layer_sizes(
+            self.layer_sizes, self.n_layers, self.n_components, rank
+        )
+        fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input)
+        solve = solve_joint if self.solver == "fast" else solve_jplay
+        result = solve(
+            samples,
+            self.layer_sizes_,
+            self._model(),
+            self._schedule(),
+            statistics=statistics,
+            callback=self._progress_callback(X, y, fitted_map),
+        )
+        return result, fitted_map
+
+    def _store(self, result, fitted_map, statistics, n_samples):
+        """Keep what a solver returned as fitted attributes."""
         raise_if_collapsed(
-            statistics.X_root, collapse(result.thetas), X.shape[0], self.fit_intercept
+            statistics.X_root, collapse(result.thetas), n_samples, self.fit_intercept
         )
         for name, value in fitted_map(result.thetas, result.coef).items():
             setattr(self, name, value)
         self.result_ = result
         self.objective_history_ = np.asarray(result.objective)
         self.n_iter_ = result.n_iter
-        self._callback_fit_ctx.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes={}
-        )
         warn_if_not_converged(result.status, "JPlay")
-        return self
 
     def _model(self):
         return ModelSettings(
@@ -286,25 +314,27 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _fitted_map(self, dtype, statistics, first_input, thetas, coef):
         """Fitted attributes that transform and predict need, from a solver's state."""
+        xp = namespace(coef)
         first, first_intercept = first_input.first_projection(thetas[0])
         intercept = collapse([first_intercept[:, None], *thetas[1:]])[:, 0]
         components = collapse([first, *thetas[1:]])
         fitted = {
-            "first_intercept_": first_intercept.astype(dtype),
-            "components_": components.astype(dtype),
-            "intercept_": intercept.astype(dtype),
-            "coef_": coef.astype(dtype),
+            "first_intercept_": xp.astype(first_intercept, dtype),
+            "components_": xp.astype(components, dtype),
+            "intercept_": xp.astype(intercept, dtype),
+            "coef_": xp.astype(coef, dtype),
             "classes_": self.classes_,
             "_multilabel": self._multilabel,
             "n_features_in_": self.n_features_in_,
             "layer_sizes_": self.layer_sizes_,
-            "projections_": [theta.astype(dtype) for theta in (first, *thetas[1:])],
+            "projections_": [xp.astype(theta, dtype) for theta in (first, *thetas[1:])],
         }
         if not self._multilabel:
-            rule = nearest_mean_rule(statistics.X_root @ collapse(thetas).T, statistics.Y_root)
-            fitted["class_means_"] = rule.means.astype(dtype)
-            fitted["_centroid_coef"] = rule.coef.astype(dtype)
-            fitted["_centroid_intercept"] = rule.intercept.astype(dtype)
+            X_root, Y_root = statistics.label_roots
+            rule = nearest_mean_rule(X_root @ collapse(thetas).mT, Y_root)
+            fitted["class_means_"] = xp.astype(rule.means, dtype)
+            fitted["_centroid_coef"] = xp.astype(rule.coef, dtype)
+            fitted["_centroid_intercept"] = xp.astype(rule.intercept, dtype)
         return fitted
 
     def _progress_callback(self, X, y, fitted_map):
@@ -343,9 +373,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
-        layers = [X @ self.projections_[0].T + self.first_intercept_]
+        layers = [X @ like(self.projections_[0], X).mT + like(self.first_intercept_, X)]
         for theta in self.projections_[1:]:
-            layers.append(layers[-1] @ theta.T)
+            layers.append(layers[-1] @ like(theta, X).mT)
         return layers
 
     def decision_function(self, X):
@@ -360,11 +390,12 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             For two classes the score of the second minus that of the first.
         """
-        Z = self.transform(X)
+        check_is_fitted(self, "components_")
+        Z = self._transform(validate_data(self, X, dtype=float_dtypes(X), reset=False))
         if self.decision == "projection" or self._multilabel:
-            scores = Z @ self.coef_.T
+            scores = Z @ like(self.coef_, Z).mT
         else:
-            scores = Z @ self._centroid_coef.T + self._centroid_intercept
+            scores = Z @ like(self._centroid_coef, Z).mT + like(self._centroid_intercept, Z)
         if self._multilabel or scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0]
@@ -381,11 +412,13 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,) or (n_samples, n_labels)
         """
         scores = self.decision_function(X)
+        xp = namespace(scores)
         if self._multilabel:
-            return (scores > 0.5).astype(int)
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(int)]
-        return self.classes_[np.argmax(scores, axis=1)]
+            return xp.astype(scores > 0.5, xp.int64)
+        chosen = xp.astype(scores > 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+        if is_numpy(self.classes_):
+            return self.classes_[to_numpy(chosen)]
+        return namespace(self.classes_).take(self.classes_, chosen)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,6 +4,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._array_api import get_namespace, supported_float_dtypes
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._array_api import like
+
 
 def float_dtypes(X):
     """Single and double precision of the library of ``X``, for scikit-learn's validation.
@@ -42,7 +44,8 @@ class LinearTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
-        return (X - self.mean_) @ self.components_.T
+        components, mean = like(self.components_, X), like(self.mean_, X)
+        return X @ components.mT - components @ mean
 
     @property
     def _n_features_out(self):
@@ -50,5 +53,6 @@ class LinearTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from jplay._array_api import namespace
 from jplay.estimators._linear import LinearTransformer, float_dtypes
 from jplay.estimators._validation import build_affinity, check_rank, check_scale
 from jplay.solvers.pretraining import locality_preserving_projections
@@ -96,6 +97,7 @@ class LPP(LinearTransformer, BaseEstimator):
                 f"`n_components` should be at most {rank} (the dimension that the samples span "
                 f"around their mean), got {n_components}. Choose a smaller number, or None."
             )
-        self.components_ = components[:n_components].astype(X.dtype)
-        self.mean_ = X.mean(axis=0)
+        xp = namespace(X)
+        self.components_ = xp.astype(components[:n_components, :], X.dtype)
+        self.mean_ = xp.mean(X, axis=0)
         return self

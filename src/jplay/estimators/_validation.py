@@ -9,12 +9,14 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
 from sklearn.utils.validation import check_array, column_or_1d
 
-from jplay.numerics.graph import heat_affinity
+from jplay._array_api import is_numpy, like, namespace, to_numpy
+from jplay.numerics.graph import NeighborGraph, heat_affinity, neighbor_graph
 
 
 def check_scale(X, smallest, largest):
     """Raise a ``ValueError`` where the samples' magnitude is beyond what a solver can handle."""
-    magnitude = max(float(X.max()), -float(X.min()))
+    xp = namespace(X)
+    magnitude = float(xp.max(xp.abs(X)))
     if magnitude > 0 and not smallest <= magnitude <= largest:
         raise ValueError(
             f"`X` should hold values of magnitude between {smallest:g} and {largest:g}, got a "
@@ -37,11 +39,14 @@ def build_affinity(X, affinity, n_neighbors, bandwidth):
 
     Returns
     -------
-    affinity : csr_array of shape (n_samples, n_samples)
+    affinity : csr_array of shape (n_samples, n_samples), or NeighborGraph
+        The latter for samples that are not in NumPy arrays.
     bandwidth : float or None
         Width of the heat kernel; ``None`` for a graph that was given.
     """
     n_samples = X.shape[0]
+    if not is_numpy(X):
+        return _device_affinity(X, affinity, n_neighbors, bandwidth)
     if isinstance(affinity, str):
         if n_samples < 2:
             raise ValueError(
@@ -57,6 +62,20 @@ def build_affinity(X, affinity, n_neighbors, bandwidth):
     if callable(affinity):
         affinity = affinity(X)
     return check_affinity(affinity, n_samples), None
+
+
+def _device_affinity(X, affinity, n_neighbors, bandwidth):
+    if isinstance(affinity, str):
+        return neighbor_graph(X, check_n_neighbors(n_neighbors, X.shape[0]), bandwidth)
+    if callable(affinity):
+        affinity = affinity(X)
+    if not isinstance(affinity, NeighborGraph) or affinity.shape[0] != X.shape[0]:
+        raise ValueError(
+            "`affinity` should be 'heat' or a jplay.numerics.graph.NeighborGraph over the "
+            f"{X.shape[0]} samples where `X` is not a NumPy array, got {affinity!r}. Build it with "
+            "neighbor_graph, or pass `X` as a NumPy array."
+        )
+    return affinity, None
 
 
 def check_n_neighbors(n_neighbors, n_samples):
@@ -106,16 +125,26 @@ def check_affinity(affinity, n_samples):
     return affinity
 
 
-def encode_targets(y, dtype):
-    """Indicator matrix of class labels or of a multi-label target.
+def encode_targets(y, X):
+    """Indicator matrix of class labels or of a multi-label target, beside the samples ``X``.
 
     Returns
     -------
-    Y : ndarray of shape (n_samples, n_outputs)
-        With at least two columns for class labels: one per class.
-    classes : ndarray of shape (n_outputs,)
+    Y : array of shape (n_samples, n_outputs)
+        With at least two columns for class labels: one per class. Same library, device and
+        dtype as ``X``.
+    classes : array of shape (n_outputs,)
+        Same library as ``y``.
     multilabel : bool
     """
+    if scipy.sparse.issparse(y) or is_numpy(y):
+        Y, classes, multilabel = _encode_host_targets(y)
+        return like(Y, X), classes, multilabel
+    Y, classes, multilabel = _encode_host_targets(to_numpy(y))
+    return like(Y, X), like(classes, y), multilabel
+
+
+def _encode_host_targets(y):
     if not scipy.sparse.issparse(y) and y.ndim == 2 and y.shape[1] == 1:
         y = column_or_1d(y, warn=True)
     check_classification_targets(y)
@@ -127,14 +156,14 @@ def encode_targets(y, dtype):
         )
     if kind == "multilabel-indicator":
         Y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
-        return Y.astype(dtype), np.arange(Y.shape[1]), True
+        return Y.astype(np.float64), np.arange(Y.shape[1]), True
     classes = unique_labels(y)
     if len(classes) < 2:
         raise ValueError(
             f"`y` should contain at least 2 classes, got 1 class ({classes.tolist()[0]!r}). "
             "Add samples of another class, or use AutoRULe for data without labels."
         )
-    Y = LabelBinarizer().fit_transform(y).astype(dtype)
+    Y = LabelBinarizer().fit_transform(y).astype(np.float64)
     if len(classes) == 2:
         Y = np.concatenate([1 - Y, Y], axis=1)
     return Y, classes, False

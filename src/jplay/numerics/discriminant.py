@@ -24,7 +24,7 @@ def shrunk_covariance(covariance, degrees_of_freedom):
     xp = namespace(covariance)
     size = covariance.shape[0]
     shrinkage = size / (size + degrees_of_freedom)
-    scale = xp.linalg.trace(covariance) / size
+    scale = xp.linalg.trace(covariance) / max(size, 1)
     return (1 - shrinkage) * covariance + shrinkage * scale * identity(size, covariance)
 
 
@@ -45,7 +45,7 @@ def nearest_mean_rule(Z, Y):
     total = Z.mT @ Z - n_samples * (centre[:, None] * centre[None, :])
     # In coordinates where the features have unit total covariance the rule, shrinkage
     # included, does not depend on how the subspace is scaled.
-    scales, axes = range_basis(total, rtol=1e-10)
+    scales, axes = range_basis(total, rtol=1e-13)
     whitener = axes * xp.sqrt(n_samples / scales)
     white_means = (means - centre) @ whitener
     between = (white_means.mT * sizes) @ white_means

@@ -1,9 +1,21 @@
 """Nearest-neighbour graphs with heat-kernel weights, always sparse."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 
+from jplay._array_api import (
+    like,
+    namespace,
+    smallest_per_row,
+    sum_by_index,
+    to_numpy,
+)
+
 _BLOCK_ELEMENTS = 4_000_000
+_DEVICE_BLOCK_ELEMENTS = 256_000_000
 _SPARE_CANDIDATES = 6  # re-ranked by exact distance, so that rounding decides no tie
 
 
@@ -141,3 +153,105 @@ def laplacian_gram(X, affinity):
     weighted -= affinity @ X
     gram = X.T @ weighted
     return (gram + gram.T) / 2, degree_gram, degree_sum, float(degrees.sum())
+
+
+@dataclass(frozen=True)
+class NeighborGraph:
+    """The symmetric graph ``C + C^T`` of fixed-size neighbour lists, on any device.
+
+    ``C`` holds ``weights[i, k]`` on the edge from ``i`` to ``indices[i, k]``, half the weight
+    where both ends list each other.
+    """
+
+    indices: Any
+    """(n_samples, n_neighbors)"""
+    weights: Any
+    """(n_samples, n_neighbors)"""
+
+    @property
+    def shape(self):
+        return (self.indices.shape[0],) * 2
+
+    def to_sparse(self):
+        """The same graph as ``csr_array`` in host memory."""
+        n_samples, n_neighbors = self.indices.shape
+        rows = np.repeat(np.arange(n_samples), n_neighbors)
+        columns, weights = to_numpy(self.indices).ravel(), to_numpy(self.weights).ravel()
+        half = scipy.sparse.csr_array((weights, (rows, columns)), shape=self.shape)
+        return (half + half.T).tocsr()
+
+    def degrees(self):
+        xp = namespace(self.weights)
+        received = sum_by_index(
+            xp.reshape(self.indices, (-1,)), xp.reshape(self.weights, (-1,)), self.shape[0]
+        )
+        return xp.sum(self.weights, axis=1) + received
+
+    def half_products(self, X, rows):
+        """``C X`` for some rows."""
+        xp = namespace(X)
+        indices, weights = self.indices[rows, :], self.weights[rows, :]
+        neighbors = xp.reshape(
+            xp.take(X, xp.reshape(indices, (-1,)), axis=0), (*indices.shape, X.shape[1])
+        )
+        return (weights[:, None, :] @ xp.astype(neighbors, weights.dtype))[:, 0, :]
+
+
+def neighbor_graph(X, n_neighbors=10, bandwidth="median"):
+    """The graph of :func:`heat_affinity` as neighbour lists, computed where ``X`` lives.
+
+    Returns
+    -------
+    graph : NeighborGraph
+    bandwidth : float
+    """
+    xp = namespace(X)
+    n_samples = X.shape[0]
+    squared_norms = xp.sum(X * X, axis=1)
+    n_candidates = min(n_neighbors + _SPARE_CANDIDATES, n_samples - 1)
+    block = max(1, _DEVICE_BLOCK_ELEMENTS // max(n_samples, n_candidates * X.shape[1]))
+    positions = like(np.arange(n_samples), X, dtype=xp.int64)
+    indices, distances = [], []
+    for start in range(0, n_samples, block):
+        rows = slice(start, min(start + block, n_samples))
+        approximate = squared_norms - 2 * (X[rows, :] @ X.mT)
+        itself = positions[rows][:, None] == positions[None, :]
+        approximate = xp.where(itself, xp.asarray(xp.inf, dtype=X.dtype), approximate)
+        candidates = xp.sort(smallest_per_row(approximate, n_candidates), axis=1)
+        neighbors = xp.take(X, xp.reshape(candidates, (-1,)), axis=0)
+        neighbors = xp.reshape(neighbors, (*candidates.shape, X.shape[1]))
+        differences = xp.astype(neighbors - X[rows, None, :], xp.float64)
+        exact = xp.sum(differences * differences, axis=2)
+        order = xp.argsort(exact, axis=1, stable=True)[:, :n_neighbors]
+        indices.append(xp.take_along_axis(candidates, order, axis=1))
+        distances.append(xp.take_along_axis(exact, order, axis=1))
+    indices, distances = xp.concat(indices), xp.concat(distances)
+    if bandwidth == "median":
+        bandwidth = median_bandwidth(to_numpy(distances[:, n_neighbors - 1 :]))
+    weights = xp.exp(distances / (-2 * bandwidth**2))
+    mutual = []
+    for start in range(0, n_samples, block):
+        rows = slice(start, min(start + block, n_samples))
+        listed = xp.reshape(indices[rows, :], (-1,))
+        theirs = xp.reshape(
+            xp.take(indices, listed, axis=0), (rows.stop - start, n_neighbors, n_neighbors)
+        )
+        mutual.append(xp.any(theirs == positions[rows][:, None, None], axis=2))
+    weights = xp.where(xp.concat(mutual), weights / 2, weights)
+    return NeighborGraph(indices, weights), float(bandwidth)
+
+
+def neighbor_laplacian_gram(X, graph):
+    """:func:`laplacian_gram` for a :class:`NeighborGraph`, in blocks, in float64."""
+    xp = namespace(X)
+    degrees = graph.degrees()
+    block = max(1, _DEVICE_BLOCK_ELEMENTS // (graph.indices.shape[1] * X.shape[1]))
+    cross = degree_gram = degree_sum = 0
+    for start in range(0, X.shape[0], block):
+        rows = slice(start, min(start + block, X.shape[0]))
+        here = xp.astype(X[rows, :], xp.float64)
+        weighted = degrees[rows][:, None] * here
+        degree_gram = degree_gram + here.mT @ weighted
+        degree_sum = degree_sum + xp.sum(weighted, axis=0)
+        cross = cross + here.mT @ graph.half_products(X, rows)
+    return degree_gram - cross - cross.mT, degree_gram, degree_sum, float(xp.sum(degrees))

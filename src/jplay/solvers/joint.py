@@ -14,6 +14,7 @@ Here one loop moves everything together:
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from jplay._array_api import (
     identity,
     is_numpy,
     like,
+    linalg_errors,
     namespace,
     solve_positive,
     to_numpy,
@@ -34,6 +36,8 @@ from jplay.numerics.objective import ObjectiveTerms
 from jplay.solvers.pretraining import locality_preserving_projections, padded
 from jplay.solvers.result import Progress, SolverResult, Status
 
+_DIVERGED = 30.0  # root mean square distance of features from the unit ball
+
 
 @dataclass(frozen=True)
 class JointSchedule:
@@ -41,26 +45,33 @@ class JointSchedule:
 
     Features live in the unit ball, so the penalty has a natural scale: the concave part of
     the reconstruction term has curvature 2. A slowly growing penalty finds better solutions
-    than a fixed one; once the objective is settled it grows fast to close the last gap.
+    than a fixed one; once the objective is settled it grows fast to close the last gap. The
+    loop ends when the objective is settled and the constraints are met to ``tol``, or when the
+    penalty reaches ``mu_max``.
     """
 
     max_iter: int = 1000
     tol: float = 1e-4
     mu: float = 2.0
     growth: float = 1.06
-    settled_growth: float = 1.4
-    mu_max: float = 1e6
+    settled_growth: float = 1.25
+    mu_max: float = 1e5
     damping: float = 0.3
     restarts: int = 4
 
 
 @dataclass(frozen=True)
 class Moments:
-    """``A = Z^T Z``, ``M = Z^T L Z`` and ``C = Y^T Z`` for the input ``Z`` of one layer."""
+    """Second moments of the input ``Z`` of one layer."""
 
     A: Any
+    """``Z^T Z``"""
     M: Any
+    """``Z^T L Z``"""
+    B: Any
+    """``Z^T S Z`` with the label weights ``S``; the very array ``A`` where all weigh one."""
     C: Any
+    """``Y^T S Z``"""
 
 
 @dataclass(frozen=True)
@@ -70,51 +81,65 @@ class Forward:
     moments: list
     theta_A: list
     theta_M: list
+    theta_B: list
 
 
 def forward(first, thetas):
-    moments, theta_A, theta_M = [first], [], []
+    moments, theta_A, theta_M, theta_B = [first], [], [], []
     for theta in thetas:
         here = moments[-1]
+        all_equal = here.B is here.A
         theta_A.append(theta @ here.A)
         theta_M.append(theta @ here.M)
-        moments.append(
-            Moments(
-                symmetrize(theta_A[-1] @ theta.mT),
-                symmetrize(theta_M[-1] @ theta.mT),
-                here.C @ theta.mT,
-            )
-        )
-    return Forward(moments, theta_A, theta_M)
+        theta_B.append(theta_A[-1] if all_equal else theta @ here.B)
+        A = symmetrize(theta_A[-1] @ theta.mT)
+        B = A if all_equal else symmetrize(theta_B[-1] @ theta.mT)
+        moments.append(Moments(A, symmetrize(theta_M[-1] @ theta.mT), B, here.C @ theta.mT))
+    return Forward(moments, theta_A, theta_M, theta_B)
 
 
 def ridge_coef(last, model):
     """Label projection from the moments of the last subspace (Eq. 17)."""
-    xp = namespace(last.A)
-    size = last.A.shape[-1]
-    ridge = model.gamma
-    if ridge == 0:  # the limit, up to rounding, also where features are dependent
-        ridge = 1e-12 * float(xp.max(xp.abs(last.A))) * model.alpha + 1e-300
-    system = model.alpha * last.A + ridge * identity(size, last.A)
+    unit = identity(last.B.shape[-1], last.B)
+    # Without a ridge, the limit up to rounding, also where features are dependent.
+    floor = 1e-12 * model.alpha * trace(last.B) + 1e-300
+    system = model.alpha * last.B + (model.gamma + floor) * unit
     return solve_positive(system, model.alpha * last.C.mT).mT
 
 
-def objective_from_moments(chain, thetas, coef, label_square, model):
-    """The four weighted terms of Eq. 6 from second moments."""
-    xp = namespace(coef)
-    rebuilt = manifold = 0.0
+def trace(matrix):
+    """Trace that broadcasts against matrices."""
+    xp = namespace(matrix)
+    return xp.linalg.trace(matrix)[..., None, None]
+
+
+def total(matrix):
+    """Sum of the entries of each matrix, broadcasting against matrices."""
+    xp = namespace(matrix)
+    return xp.sum(matrix, axis=(-2, -1), keepdims=True)
+
+
+def weighted_terms(chain, thetas, coef, label_square, model):
+    """The four weighted terms of Eq. 6 from second moments, broadcasting against matrices."""
+    rebuilt = manifold = 0.0 * label_square
     for here, ahead, theta in zip(chain.moments, chain.moments[1:], thetas, strict=False):
         if model.reconstruction:
-            overlap = xp.sum((theta @ theta.mT) * ahead.A)
-            rebuilt += float(xp.linalg.trace(here.A) - 2 * xp.linalg.trace(ahead.A) + overlap)
-        manifold += float(xp.linalg.trace(ahead.M))
+            overlap = total((theta @ theta.mT) * ahead.A)
+            rebuilt = rebuilt + trace(here.A) - 2 * trace(ahead.A) + overlap
+        manifold = manifold + trace(ahead.M)
     last = chain.moments[-1]
-    misfit = label_square - 2 * xp.sum(coef * last.C) + xp.sum((coef @ last.A) * coef)
+    misfit = label_square - 2 * total(coef * last.C) + total((coef @ last.B) * coef)
+    return (
+        rebuilt / 2,
+        model.alpha / 2 * misfit,
+        model.beta / 2 * manifold,
+        model.gamma / 2 * total(coef * coef),
+    )
+
+
+def objective_from_moments(chain, thetas, coef, label_square, model):
     return ObjectiveTerms(
-        reconstruction=rebuilt / 2,
-        prediction=model.alpha / 2 * float(misfit),
-        manifold=model.beta / 2 * manifold,
-        ridge=model.gamma / 2 * float(xp.sum(coef * coef)),
+        *(float(t[0, 0]) for t in weighted_terms(chain, thetas, coef, label_square, model))
     )
 
 
@@ -122,20 +147,22 @@ def preconditioned_step(gradient, S1, S2, basis):
     """Solve ``S1 D A + S2 D = -gradient`` with ``A = V diag(w) V^T``."""
     weights, vectors = basis
     values, modes = eigh_generalized(S1, S2)
-    inner = (modes.mT @ gradient @ vectors) / (values[:, None] * weights[None, :] + 1)
-    return -(modes @ inner @ vectors.mT)
+    scale = values[..., :, None] * weights[..., None, :] + 1
+    return -(modes @ ((modes.mT @ gradient @ vectors) / scale) @ vectors.mT)
 
 
 def eigenbasis(A):
     xp = namespace(A)
-    if is_numpy(A):
+    if is_numpy(A) and A.ndim == 2:
         weights, vectors = scipy.linalg.eigh(A, check_finite=False, driver="evd")
     else:
         weights, vectors = xp.linalg.eigh(A)
     return xp.where(weights > 0, weights, xp.zeros_like(weights)), vectors
 
 
-def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis, damping):
+def backward(
+    chain, thetas, coef, pulls, mu, model, manifold_bound, label_bound, first_basis, damping
+):
     """Step on every projection, from the last to the first, with those behind it updated.
 
     Parameters
@@ -147,8 +174,8 @@ def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis,
         From the pass over the samples: split plus scaled multiplier, times the layer's input.
     mu : float
     model : ModelSettings
-    manifold_bound : float
-        Largest generalised eigenvalue of ``(M, A)`` of the samples.
+    manifold_bound, label_bound : float
+        Largest generalised eigenvalues of ``(M, A)`` and ``(B, A)`` of the samples.
     first_basis : tuple of arrays
         Eigendecomposition of the samples' ``A``.
     damping : float
@@ -163,20 +190,21 @@ def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis,
     for layer in reversed(range(len(thetas))):
         theta, theta_A = thetas[layer], chain.theta_A[layer]
         here, out_gram = chain.moments[layer], chain.moments[layer + 1].A
-        unit = identity(theta.shape[0], theta)
+        unit = identity(theta.shape[-2], theta)
         label_form = alpha * (downstream_coef.mT @ downstream_coef)
         row_gram = theta @ theta.mT
-        form = label_form + rebuild_form + mu * unit
+        form = rebuild_form + mu * unit
         if model.reconstruction:
             form = form + row_gram - 2 * unit
         gradient = (
             form @ theta_A
+            + label_form @ chain.theta_B[layer]
             + manifold_form @ chain.theta_M[layer]
             - alpha * (downstream_coef.mT @ here.C)
             - mu * pulls[layer]
         )
-        S1 = label_form + rebuild_form + manifold_bound * manifold_form + mu * unit
-        S2 = damping * xp.linalg.trace(out_gram) / theta.shape[0] * unit
+        S1 = label_bound * label_form + rebuild_form + manifold_bound * manifold_form + mu * unit
+        S2 = (damping * trace(out_gram) / theta.shape[-2] + 1e-12) * unit
         if model.reconstruction:
             gradient = gradient + out_gram @ theta
             S1, S2 = S1 + 2 * row_gram, S2 + out_gram
@@ -184,12 +212,12 @@ def backward(chain, thetas, coef, pulls, mu, model, manifold_bound, first_basis,
         theta = theta + preconditioned_step(gradient, symmetrize(S1), S2, basis)
         updated[layer] = theta
         if layer:
-            lost = identity(theta.shape[1], theta) - theta.mT @ theta
+            lost = identity(theta.shape[-1], theta) - theta.mT @ theta
             rebuild_form = theta.mT @ rebuild_form @ theta
             if model.reconstruction:
                 rebuild_form = rebuild_form + lost @ lost
             manifold_form = (
-                beta * identity(theta.shape[1], theta) + theta.mT @ manifold_form @ theta
+                beta * identity(theta.shape[-1], theta) + theta.mT @ manifold_form @ theta
             )
             downstream_coef = downstream_coef @ theta
     return updated
@@ -236,9 +264,10 @@ def solve_joint(samples, layer_sizes, model, schedule, *, statistics=None, callb
         statistics = samples.statistics()
     starts = starting_projections(statistics, layer_sizes)
     for _ in range(schedule.restarts):
-        result = _run(samples, statistics, starts, model, schedule, callback)
-        if result is not None:
-            return result
+        with suppress(*linalg_errors(starts[0])):
+            result = _run(samples, statistics, starts, model, schedule, callback)
+            if result is not None:
+                return result
         schedule = replace(schedule, mu=4 * schedule.mu)
     return SolverResult(
         thetas=[0 * theta for theta in starts],
@@ -249,18 +278,21 @@ def solve_joint(samples, layer_sizes, model, schedule, *, statistics=None, callb
 
 
 def _first_moments(statistics):
-    X, Y = statistics.X_root, statistics.Y_root
-    return Moments(X.mT @ X, symmetrize(statistics.laplacian_gram), Y.mT @ X)
+    X = statistics.X_root
+    X_labelled, Y_labelled = statistics.label_roots
+    A = X.mT @ X
+    B = A if X_labelled is X else X_labelled.mT @ X_labelled
+    return Moments(A, symmetrize(statistics.laplacian_gram), B, Y_labelled.mT @ X_labelled)
 
 
 def _run(samples, statistics, thetas, model, schedule, callback):
     """One attempt from ``thetas``; ``None`` when it diverges."""
-    xp = namespace(thetas[0])
     n_samples = statistics.n_samples
     first = _first_moments(statistics)
     first_basis = eigenbasis(first.A)
-    label_square = xp.sum(statistics.Y_root * statistics.Y_root)
+    label_square = total(statistics.label_roots[1] ** 2)
     manifold_bound = _largest_ratio(first.M, first_basis)
+    label_bound = 1.0 if first.B is first.A else _largest_ratio(first.B, first_basis)
     sweep = samples.joint_pass([theta.shape[0] for theta in thetas], **model.constraints)
     mu, mu_before = schedule.mu, schedule.mu
     history, residuals = [], []
@@ -268,19 +300,19 @@ def _run(samples, statistics, thetas, model, schedule, callback):
     while status is None:
         pulls, gaps = sweep(thetas, mu_before / mu)
         residuals.append(gaps / math.sqrt(n_samples))
-        if not max(residuals[-1]) <= 1e3:  # before its moments can break the solve; NaN too
+        if not math.isfinite(sum(residuals[-1])):
             return None
         chain = forward(first, thetas)
         coef = ridge_coef(chain.moments[-1], model)
         history.append(objective_from_moments(chain, thetas, coef, label_square, model))
-        if not math.isfinite(history[-1].total):
+        if not math.isfinite(history[-1].total) or max(residuals[-1]) > _DIVERGED:
             return None
         progress = Progress(
             "fine-tuning", len(history), schedule.max_iter, history[-1].total, thetas, coef
         )
         stop_requested = callback is not None and callback(progress)
-        settled = _is_settled(history, n_samples, schedule.tol)
-        status = _status(settled, residuals, history, schedule, stop_requested)
+        settled = _is_settled(history, n_samples * math.sqrt(1 + model.alpha), schedule.tol)
+        status = _status(settled, residuals, history, schedule, mu, stop_requested)
         if status is None:
             thetas = backward(
                 chain,
@@ -290,6 +322,7 @@ def _run(samples, statistics, thetas, model, schedule, callback):
                 mu,
                 model,
                 manifold_bound,
+                label_bound,
                 first_basis,
                 schedule.damping,
             )
@@ -318,21 +351,22 @@ def _largest_ratio(M, basis):
     xp = namespace(M)
     weights, vectors = basis
     kept = weights > 1e-10 * xp.max(weights)
-    scale = xp.where(kept, 1 / xp.sqrt(xp.where(kept, weights, xp.ones_like(weights))), 0.0)
+    scale = xp.where(kept, weights, xp.ones_like(weights)) ** -0.5
+    scale = xp.where(kept, scale, xp.zeros_like(scale))
     whitened = (vectors * scale).mT @ M @ (vectors * scale)
     return float(xp.linalg.matrix_norm(symmetrize(whitened), ord=2))
 
 
-def _is_settled(history, n_samples, tol):
+def _is_settled(history, scale, tol):
     if len(history) < 2:
         return False
-    return abs(history[-1].total - history[-2].total) <= tol * n_samples
+    return abs(history[-1].total - history[-2].total) <= tol * scale
 
 
-def _status(settled, residuals, history, schedule, stop_requested):
+def _status(settled, residuals, history, schedule, mu, stop_requested):
     """Status if the loop should end now, else ``None``."""
     worst = max(residuals[-1])
-    if settled and worst <= schedule.tol:
+    if (settled or mu >= schedule.mu_max) and worst <= schedule.tol:
         return Status(True, f"objective settled, constraints met to {worst:.1g} before repair")
     if stop_requested:
         return Status(True, "stopped by a callback")
@@ -341,6 +375,12 @@ def _status(settled, residuals, history, schedule, stop_requested):
             False,
             f"no convergence within max_iter={schedule.max_iter} iterations (root mean square "
             f"constraint gap {worst:.2g}): increase max_iter or tol={schedule.tol:g}",
+        )
+    if mu >= schedule.mu_max:
+        return Status(
+            worst <= 10 * schedule.tol,
+            f"constraint gap {worst:.2g} above tol={schedule.tol:g} at the largest penalty: scale "
+            "the samples to norms near one, or lower alpha",
         )
     return None
 

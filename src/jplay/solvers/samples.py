@@ -13,11 +13,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from jplay._array_api import is_numpy, like, namespace, zeros_like_shape
-from jplay.numerics.graph import laplacian_gram
+from jplay._array_api import fused, is_numpy, like, namespace, zeros_like_shape
+from jplay.numerics.eigen import range_basis
+from jplay.numerics.graph import laplacian_gram, neighbor_laplacian_gram
 from jplay.numerics.prox import project_nonnegative, project_unit_ball
 
 _ROOT_ROWS = 8192
+_DEVICE_ROWS = 1_000_000
 _BLOCK_BYTES = 300_000  # of one (block, n_out) array: the pass keeps about five in cache
 
 
@@ -46,6 +48,16 @@ class Statistics:
     """``X^T D 1``."""
     total_degree: float
     n_samples: int
+    weighted_roots: tuple[Any, Any] | None = None
+    """Roots as above of the labelled samples, times the square root of their label weight.
+
+    ``None`` where all samples are labelled and weigh one.
+    """
+
+    @property
+    def label_roots(self):
+        """The roots that the prediction loss is made of."""
+        return self.weighted_roots or (self.X_root, self.Y_root)
 
     @property
     def n_features(self):
@@ -63,6 +75,8 @@ class Statistics:
             degree_sum=theta @ self.degree_sum,
             total_degree=self.total_degree,
             n_samples=self.n_samples,
+            weighted_roots=self.weighted_roots
+            and reduced_rows(self.weighted_roots[0] @ theta.mT, self.weighted_roots[1]),
         )
 
 
@@ -75,6 +89,19 @@ def reduced_rows(X, Y):
     both = xp.concat([X, Y], axis=1)
     root = np.linalg.qr(both, mode="r") if is_numpy(both) else xp.linalg.qr(both)[1]
     return root[:, :n_features], root[:, n_features:]
+
+
+def gram_roots(X, Y):
+    """Roots of the second moments of ``(X, Y)`` by one product, in blocks, in float64."""
+    xp = namespace(X)
+    gram = 0
+    for start in range(0, X.shape[0], _DEVICE_ROWS):
+        rows = slice(start, min(start + _DEVICE_ROWS, X.shape[0]))
+        both = xp.astype(xp.concat([X[rows, :], Y[rows, :]], axis=1), xp.float64)
+        gram = gram + both.mT @ both
+    values, vectors = range_basis(gram)
+    root = (vectors * xp.sqrt(values)).mT
+    return root[:, : X.shape[1]], root[:, X.shape[1] :]
 
 
 class PassResult(NamedTuple):
@@ -136,13 +163,17 @@ class ArraySamples:
     affinity : sparse array of shape (n_samples, n_samples)
     pool : concurrent.futures.Executor, default=None
         Threads over which blocks of NumPy samples are spread.
+    label_weight : array of shape (n_samples,), default=None
+        Weight of each sample in the prediction loss, zero for samples without label; their
+        rows of ``Y`` do not matter. ``None`` means one for all.
     """
 
-    def __init__(self, X, Y, affinity, pool=None):
+    def __init__(self, X, Y, affinity, pool=None, label_weight=None):
         self.X = X
         self.Y = Y
         self.affinity = affinity
         self.pool = pool
+        self.label_weight = label_weight
 
     @cached_property
     def _chunks(self):
@@ -156,21 +187,26 @@ class ArraySamples:
             return [function(rows) for rows in self._chunks]
         return list(self.pool.map(function, self._chunks))
 
-    def _root(self, rows):
+    def _root(self, rows, weight=None):
         """Root of the moments of some rows, block after block in float64."""
         X_root, Y_root = (np.zeros((0, array.shape[1])) for array in (self.X, self.Y))
         for start in range(rows.start, rows.stop, _ROOT_ROWS):
             block = slice(start, min(start + _ROOT_ROWS, rows.stop))
-            X_root, Y_root = reduced_rows(
-                np.concatenate([X_root, self.X[block]]), np.concatenate([Y_root, self.Y[block]])
-            )
+            X, Y = self.X[block], self.Y[block]
+            if weight is not None:
+                scale = np.sqrt(weight[block])[:, None]
+                X, Y = X * scale, np.where(scale > 0, Y, 0) * scale
+            X_root, Y_root = reduced_rows(np.concatenate([X_root, X]), np.concatenate([Y_root, Y]))
         return X_root, Y_root
 
+    def _roots(self, weight=None):
+        roots = self._map(lambda rows: self._root(rows, weight))
+        return reduced_rows(*(np.concatenate(parts) for parts in zip(*roots, strict=True)))
+
     def statistics(self):
-        roots = self._map(self._root)
-        X_root, Y_root = reduced_rows(
-            *(np.concatenate(parts) for parts in zip(*roots, strict=True))
-        )
+        if not is_numpy(self.X):
+            return self._device_statistics()
+        X_root, Y_root = self._roots()
         gram, degree_gram, degree_sum, total_degree = laplacian_gram(
             np.asarray(self.X, dtype=np.float64), self.affinity
         )
@@ -183,6 +219,28 @@ class ArraySamples:
             degree_sum=degree_sum,
             total_degree=total_degree,
             n_samples=self.X.shape[0],
+            weighted_roots=None if self.label_weight is None else self._roots(self.label_weight),
+        )
+
+    def _device_statistics(self):
+        """The same where the arrays live: roots from the Gram matrix, in one product."""
+        xp = namespace(self.X)
+        gram, degree_gram, degree_sum, total_degree = neighbor_laplacian_gram(self.X, self.affinity)
+        X_root, Y_root = gram_roots(self.X, self.Y)
+        weighted = None
+        if self.label_weight is not None:
+            scale = xp.sqrt(self.label_weight)[:, None]
+            weighted = gram_roots(self.X * scale, self.Y * scale)
+        return Statistics(
+            X_root=X_root,
+            Y_root=Y_root,
+            sample_sum=xp.sum(self.X, axis=0, dtype=xp.float64),
+            laplacian_gram=gram,
+            degree_gram=degree_gram,
+            degree_sum=degree_sum,
+            total_degree=total_degree,
+            n_samples=self.X.shape[0],
+            weighted_roots=weighted,
         )
 
     def constraint_pass(self, n_out, *, nonnegative, unit_ball):
@@ -219,7 +277,9 @@ class ArraySamples:
         def lowest(rows):
             found = None
             for X, *layers in self._layers_of(rows, thetas):
-                w = X @ direction
+                # A zero sample stays at zero under every linear map: feasible as it is.
+                empty = ~xp.any(X != 0, axis=1)
+                w = xp.where(empty, xp.ones_like(X[:, 0]), X @ direction)
                 here = [xp.min(Z / w[:, None], axis=0) for Z in layers]
                 here.append(xp.min(w, keepdims=True))
                 found = (
@@ -253,13 +313,16 @@ class ArraySamples:
 
         return [max(norms) for norms in zip(*self._reduce(largest), strict=True)]
 
+    def _with_X(self, X):
+        return ArraySamples(X, self.Y, self.affinity, self.pool, self.label_weight)
+
     def projected(self, theta):
         theta = like(theta, self.X)
         if not is_numpy(self.X):
-            return ArraySamples(self.X @ theta.mT, self.Y, self.affinity)
+            return self._with_X(self.X @ theta.mT)
         Z = np.empty((self.X.shape[0], theta.shape[0]), dtype=self.X.dtype)
         self._map(lambda rows: np.matmul(self.X[rows], theta.T, out=Z[rows]))
-        return ArraySamples(Z, self.Y, self.affinity, self.pool)
+        return self._with_X(Z)
 
 
 class _PlainPass:
@@ -358,6 +421,18 @@ def project_constraints(V, nonnegative, unit_ball):
     return project_unit_ball(V) if unit_ball else V
 
 
+def split_update(features, dual, dual_scale, nonnegative, unit_ball):
+    """Split, new multiplier and squared gap of one layer, in elementwise operations only.
+
+    Returns ``(split + multiplier, multiplier, gap)``.
+    """
+    V = features - dual_scale * dual
+    split = project_constraints(V, nonnegative, unit_ball)
+    dual = split - V
+    gap = split - features
+    return split + dual, dual, namespace(gap).sum(gap * gap)
+
+
 class _PlainJointPass:
     """The pass through all layers in whole-array operations, for any array library."""
 
@@ -365,20 +440,22 @@ class _PlainJointPass:
         self.X = X
         self.constraints = (nonnegative, unit_ball)
         self.duals = [zeros_like_shape((X.shape[0], size), X) for size in layer_sizes]
+        self.update = fused(split_update, X)
 
     def __call__(self, thetas, dual_scale):
         xp = namespace(self.X)
+        dual_scale = like(dual_scale, self.X)
         Z = self.X
-        pulls, gaps = [], []
+        pulls, squares = [], []
         for layer, theta in enumerate(thetas):
             features = Z @ like(theta, self.X).mT
-            V = features - dual_scale * self.duals[layer]
-            split = project_constraints(V, *self.constraints)
-            self.duals[layer] = split - V
-            gaps.append(float(xp.linalg.vector_norm(split - features)))
-            pulls.append(like((split + self.duals[layer]).mT @ Z, theta))
+            target, self.duals[layer], square = self.update(
+                features, self.duals[layer], dual_scale, *self.constraints
+            )
+            squares.append(square)
+            pulls.append(xp.astype(target.mT @ Z, theta.dtype))
             Z = features
-        return pulls, np.asarray(gaps)
+        return pulls, np.sqrt([float(square) for square in squares])
 
 
 class _BlockedJointPass:
