@@ -7,7 +7,7 @@ QUICK_TESTS := tests/test_package.py tests/test_oracle.py $(wildcard tests/test_
 	tests/test_plotting_displays.py tests/test_cli_app.py
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-minimum lint bench docs dist clean
+.PHONY: demo test test-minimum lint bench docs dist results clean
 
 demo: $(VENV)/.demo  ## Fit J-Play on a real hyperspectral scene and write a report
 	$(BIN)/jplay demo
@@ -32,6 +32,10 @@ docs: $(VENV)/.docs  ## Build the documentation, warnings as errors
 
 dist: $(VENV)/.test  ## Build wheel and source distribution into dist/
 	$(BIN)/python -m build --outdir dist
+
+results: $(VENV)/.demo  ## Run what is missing of the paper's tables, then write all tables and figures
+	for table in table1 table2 multilabel; do \
+	  $(BIN)/jplay reproduce $$table --output-dir results --resume --keep-fits || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(MINIMUM) build dist docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst

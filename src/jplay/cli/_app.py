@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from jplay import __version__
-from jplay.cli._assess import assess
 from jplay.cli._ablate import ablate
+from jplay.cli._assess import assess
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
 from jplay.cli._fit import fit
@@ -14,6 +14,7 @@ from jplay.cli._info import info
 from jplay.cli._map import map_image
 from jplay.cli._predict import predict
 from jplay.cli._report import report
+from jplay.cli._reproduce import reproduce, study
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -53,3 +54,5 @@ app.command("map")(map_image)
 app.command()(assess)
 app.command()(info)
 app.command()(report)
+app.command()(reproduce)
+app.command()(study)

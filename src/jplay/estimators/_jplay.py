@@ -304,7 +304,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Fit on samples that are not an array in memory."""
         with scale.prepared_fit(self, X, y) as (samples, first_layer, dtype):
             statistics = samples.statistics()
-            result, fitted_map = self._solve(X, y, samples, statistics, first_layer, dtype)
+            result, fitted_map = self._solve(X, y, samples, statistics, first_layer, dtype=dtype)
         self._store(result, fitted_map, statistics, statistics.n_samples)
         self._callback_fit_ctx.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes={}

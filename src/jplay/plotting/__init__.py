@@ -9,8 +9,8 @@ from jplay.plotting._axes import class_colors
 from jplay.plotting._displays import ConvergenceDisplay, RelianceDisplay, SubspaceDisplay
 from jplay.plotting._fits import leading_plane, plot_convergence, plot_subspaces
 from jplay.plotting._images import plot_images
-from jplay.plotting._reliance import feature_reliance, plot_reliance
 from jplay.plotting._relevance import plot_relevance
+from jplay.plotting._reliance import feature_reliance, plot_reliance
 from jplay.plotting._scenes import (
     false_color,
     plot_class_map,
@@ -32,8 +32,8 @@ __all__ = [
     "plot_false_color",
     "plot_images",
     "plot_maps",
-    "plot_reliance",
     "plot_relevance",
+    "plot_reliance",
     "plot_spectra",
     "plot_subspaces",
 ]
