@@ -46,13 +46,22 @@ class AffineMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X_new : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
-        return self._transform(X)
+        return self._product(X, self.components_, self.intercept_)
 
-    def _transform(self, X):
-        Z = X @ like(self.components_, X).mT
-        if self._is_affine:
-            Z += like(self.intercept_, X)
+    def _product(self, X, matrix, offset):
+        """``X @ matrix.T + offset`` of samples as they come, in one pass over them.
+
+        A value that is not finite makes the result so, which is far smaller: only then are the
+        samples looked through for it.
+        """
+        checks = {"dtype": float_dtypes(X), "reset": False}
+        X = validate_data(self, X, ensure_all_finite=False, **checks)
+        xp = namespace(X)
+        Z = X @ like(matrix, X).mT
+        if bool(namespace(offset).any(offset != 0)):
+            Z += like(offset, X)
+        if not bool(xp.all(xp.isfinite(Z))):
+            validate_data(self, X, **checks)
         return Z
 
     def inverse_transform(self, X):
@@ -75,11 +84,6 @@ class AffineMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 f"got {X.shape[1]}. Pass the output of transform."
             )
         return X @ self.components_
-
-    @property
-    def _is_affine(self):
-        xp = namespace(self.intercept_)
-        return bool(xp.any(self.intercept_ != 0))
 
     @property
     def _n_features_out(self):

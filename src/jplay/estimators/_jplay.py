@@ -530,11 +530,10 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             For two classes the score of the second minus that of the first.
         """
         check_is_fitted(self, "components_")
-        Z = self._transform(validate_data(self, X, dtype=float_dtypes(X), reset=False))
-        if self.decision == "projection" or self._multilabel:
-            scores = Z @ like(self.coef_, Z).mT
-        else:
-            scores = Z @ like(self._centroid_coef, Z).mT + like(self._centroid_intercept, Z)
+        head, offset = self.coef_, 0.0
+        if self.decision == "centroid" and not self._multilabel:
+            head, offset = self._centroid_coef, self._centroid_intercept
+        scores = self._product(X, head @ self.components_, head @ self.intercept_ + offset)
         if self._multilabel or scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0]
