@@ -61,7 +61,9 @@ def pass_against_products(torch, n=1_000_000, d=200, r=100):
     scale = torch.asarray(0.95, dtype=torch.float64, device="cuda")
     ours = sweep.update(features, dual, scale, True, True)
     reference = split_update(features, dual, scale, True, True)
-    error = max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(ours, reference))
+    error = max(
+        float((a - b).abs().max() / b.abs().max()) for a, b in zip(ours, reference, strict=True)
+    )
     return {
         "n": n,
         "d": d,

@@ -22,7 +22,7 @@ _HOME_OF = {
     "SpatialJPlay": "jplay.estimators",
 }
 
-_SUBMODULES = ("datasets",)
+_SUBMODULES = ("datasets", "persistence", "raster", "scale")
 
 __all__ = ["__version__", *sorted(_HOME_OF)]
 

@@ -6,9 +6,15 @@ import typer
 
 from jplay import __version__
 from jplay.cli._ablate import ablate
+from jplay.cli._assess import assess
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
+from jplay.cli._fit import fit
 from jplay.cli._info import info
+from jplay.cli._map import map_image
+from jplay.cli._predict import predict
+from jplay.cli._report import report
+from jplay.cli._reproduce import reproduce, study
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -42,4 +48,11 @@ def jplay(
 
 app.command()(ablate)
 app.command()(demo)
+app.command()(fit)
+app.command()(predict)
+app.command("map")(map_image)
+app.command()(assess)
 app.command()(info)
+app.command()(report)
+app.command()(reproduce)
+app.command()(study)

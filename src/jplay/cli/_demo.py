@@ -1,4 +1,4 @@
-"""``jplay demo``: fit J-Play to real data, compare it with other methods, draw a picture."""
+"""``jplay demo``: fit J-Play to real data, compare it with other methods, write a report."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -17,6 +17,10 @@ class DemoData(StrEnum):
     INDIAN_PINES = "indian-pines"
     DIGITS = "digits"
 
+    @property
+    def full_name(self):
+        return {"indian-pines": "Indian Pines", "digits": "handwritten digits"}[self.value]
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -29,6 +33,8 @@ class Problem:
     test: Any
     scene: Any = None
     """The whole image, where the samples are its pixels."""
+    image_shape: Any = None
+    """Height and width, where each sample is an image."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Score:
 def demo(
     data: Annotated[DemoData, typer.Option(help="What to learn from.")] = DemoData.INDIAN_PINES,
     output_dir: Annotated[
-        Path, typer.Option("--output-dir", "-o", help="Folder of the picture.")
+        Path, typer.Option("--output-dir", "-o", help="Folder of the picture and the report.")
     ] = Path("jplay-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Draws the training samples.")] = 0,
     n_train: Annotated[int, typer.Option(min=1, help="Training samples per class.")] = 50,
@@ -59,9 +65,10 @@ def demo(
     ] = None,
     json: JsonFlag = False,
 ):
-    """Fit J-Play to a real scene, compare it with PCA and LDA, and draw the class map.
+    """Fit J-Play to a real scene, compare it with PCA and LDA, and write a report to look at.
 
-    Settings that are not given are those of jplay.JPlay.
+    The folder then holds the class map as a picture, report.html, and the run itself, of which
+    `jplay report` makes the page again. Settings that are not given are those of jplay.JPlay.
     """
     from jplay import JPlay
     from jplay._optional import import_optional
@@ -70,6 +77,7 @@ def demo(
     started = perf_counter()
     # Asked for now, so that a missing package is not found out after the fit.
     figures = import_optional("matplotlib.figure", feature="The demo's picture", extra="plot")
+    import_optional("jinja2", feature="The demo's report", extra="report")
     output_dir.mkdir(parents=True, exist_ok=True)
     problem = load_problem(data, n_train, seed)
     settings = {"n_components": n_components, "n_layers": n_layers, "max_iter": max_iter}
@@ -81,7 +89,16 @@ def demo(
     fit_seconds = perf_counter() - fit_started
 
     scores = compare(problem, model)
-    picture = draw(problem, model, figures, output_dir / f"{data.value}.png")
+    class_map = None if problem.scene is None else _class_map(problem.scene.cube, model)
+    picture = draw(problem, model, class_map, figures, output_dir / f"{data.value}.png")
+    facts = {
+        "Data": f"{data.full_name}, {len(problem.y)} samples of {len(problem.class_names)} "
+        "classes, each divided by its maximum",
+        "Split": f"{n_train} training samples per class, 15 of classes with fewer than 100, "
+        f"seed {seed}",
+        "Time": f"{fit_seconds:.1f} s for the fit",
+    }
+    report = report_on(problem, model, class_map, scores, facts, output_dir)
     summary = {
         "data": data.value,
         "seed": seed,
@@ -95,6 +112,7 @@ def demo(
         "fit_seconds": round(fit_seconds, 3),
         "scores": [asdict(score) for score in scores],
         "picture": str(picture),
+        "report": str(report),
         "seconds": round(perf_counter() - started, 3),
     }
     if json:
@@ -121,6 +139,7 @@ def load_problem(data, n_train, seed):
         train=train,
         test=test,
         scene=scene,
+        image_shape=loaded.get("image_shape"),
     )
 
 
@@ -171,7 +190,54 @@ def _score(features, n_features, classifier, y_true, y_pred):
     )
 
 
-def draw(problem, model, figures, path):
+def accuracy_by_depth(problem, model):
+    """Fit chains of 1, 2, ... layers up to the model's and score each as ``compare`` does."""
+    from sklearn.base import clone
+
+    X, y, train, test = problem.X, problem.y, problem.train, problem.test
+    points = []
+    for n_layers in range(len(model.layer_sizes_) + 1):
+        if n_layers == len(model.layer_sizes_):
+            shorter = model
+        elif n_layers:
+            shorter = clone(model).set_params(n_layers=n_layers)
+            shorter.set_callbacks().fit(X[train], y[train])
+        Z = shorter.transform(X) if n_layers else X
+        nearest = _nearest_neighbour(Z[train], y[train], Z[test])
+        points.append(
+            {
+                "n_layers": n_layers,
+                "1-NN": float((nearest == y[test]).mean()),
+                "its own": float(shorter.score(X[test], y[test])) if n_layers else None,
+            }
+        )
+    return points
+
+
+def report_on(problem, model, class_map, scores, facts, folder):
+    """Save the run to ``folder`` and write its report there."""
+    from jplay.report import record_run, write_report
+
+    run = record_run(
+        model,
+        problem.X,
+        problem.y,
+        train=problem.train,
+        test=problem.test,
+        title=f"J-Play on {facts['Data'].partition(',')[0]}",
+        facts=facts,
+        class_names=problem.class_names,
+        scores=scores,
+        depth=accuracy_by_depth(problem, model),
+        scene=problem.scene,
+        class_map=class_map,
+        image_shape=problem.image_shape,
+    )
+    run.save(folder)
+    return write_report(run, folder / "report.html")
+
+
+def draw(problem, model, class_map, figures, path):
     """Save the class map beside image and ground truth, or the subspaces where there is no map."""
     from jplay import plotting
 
@@ -191,7 +257,7 @@ def draw(problem, model, figures, path):
             {
                 "False colour": plotting.false_color(scene.cube, wavelengths=scene.wavelengths),
                 "Ground truth": scene.ground_truth,
-                "J-Play, its own classifier": _class_map(scene.cube, model),
+                "J-Play, its own classifier": class_map,
             },
             class_names=problem.class_names,
             axes=axes,
@@ -238,3 +304,4 @@ def _print_summary(summary, scores):
         f"{summary['fit_seconds']:.1f} s; everything took {summary['seconds']:.1f} s."
     )
     console.print(f"Picture: {summary['picture']}", soft_wrap=True)
+    console.print(f"Report:  {summary['report']}", soft_wrap=True)

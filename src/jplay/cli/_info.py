@@ -19,8 +19,13 @@ REQUIRED_PACKAGES = (
 OPTIONAL_PACKAGES = {
     "cli": ("typer", "rich"),
     "plot": ("matplotlib",),
+    "report": ("jinja2",),
     "data": ("tensorly", "pooch", "requests", "h5py", "tifffile"),
-    "other": ("torch", "cupy", "dask", "pandas", "rasterio"),
+    "table": ("pandas", "pyarrow"),
+    "persist": ("skops",),
+    "onnx": ("onnx", "onnxruntime"),
+    "raster": ("rasterio", "rioxarray", "xarray", "spectral", "geopandas", "h5netcdf", "zarr"),
+    "other": ("torch", "cupy", "dask"),
 }
 
 

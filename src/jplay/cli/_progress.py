@@ -1,6 +1,59 @@
-"""A progress bar that follows a fit through scikit-learn's callbacks."""
+"""Progress bars: of a fit, through scikit-learn's callbacks, and of work with a known end."""
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+
+class StepProgress:
+    """A bar with the time left, for work that reports how much of how much is done.
+
+    Used as a context manager, it is a function of these two numbers.
+
+    Parameters
+    ----------
+    description : str
+    console : rich.console.Console
+    disable : bool, default=False
+        Whether to show nothing.
+    """
+
+    def __init__(self, description, console, *, disable=False):
+        self._bar = Progress(
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=disable,
+        )
+        self._description = description
+
+        self._task = None
+
+    def __enter__(self):
+        return self
+
+    def __call__(self, done, total):
+        """Show so much of so much; the bar starts with the first call and ends with the last."""
+        if self._task is None:
+            self._bar.start()
+            self._task = self._bar.add_task(self._description)
+        self._bar.update(self._task, completed=done, total=total)
+        if done >= total:
+            self._bar.stop()
+
+    def __exit__(self, *error):
+        self._bar.stop()
 
 
 class FitProgress:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from jplay._array_api import like, namespace
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
+from jplay.estimators._large import by_rows
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._lpp import GRAPH_CONSTRAINTS
 from jplay.estimators._validation import resolve_layer_sizes
@@ -32,6 +33,7 @@ CONSTRAINT_SWITCHES = {
 class AffineMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of estimators with ``transform(X) = X @ components_.T + intercept_``."""
 
+    @by_rows
     def transform(self, X):
         """Project samples on the learned subspace with one matrix product.
 

@@ -25,26 +25,23 @@ def needs_intercept(X, fit_intercept):
     return bool(xp.min(X @ xp.mean(X, axis=0)) <= 0)
 
 
-class FirstLayerInput:
-    """The samples as the solver sees them, and the way back to the user's features.
+class FirstLayer:
+    """The way from the solver's first layer back to the user's features.
 
-    A constant feature as large as the largest sample norm makes the first layer affine. Where
-    features outnumber samples, coordinates in an orthonormal basis of the row space replace
-    them: every iterate lies in it.
+    Parameters
+    ----------
+    n_features : int
+        Number of the user's features.
+    constant : float, default=None
+        Value of the further feature that makes the layer affine, if there is one.
+    basis : array of shape (n_features, n_rows), default=None
+        Orthonormal basis of the row space in whose coordinates the solver works.
     """
 
-    def __init__(self, X, fit_intercept):
-        xp = namespace(X)
-        self.n_features = X.shape[1]
-        self.constant = None
-        if needs_intercept(X, fit_intercept):
-            self.constant = float(xp.max(xp.linalg.vector_norm(X, axis=1))) or 1.0
-            X = xp.concat([X, self.constant * xp.ones_like(X[:, :1])], axis=1)
-        self.basis = None
-        if X.shape[1] > X.shape[0]:
-            self.basis, coordinates = xp.linalg.qr(X.mT)
-            X = xp.asarray(coordinates.mT, copy=True)
-        self.X = X
+    def __init__(self, n_features, constant=None, basis=None):
+        self.n_features = n_features
+        self.constant = constant
+        self.basis = basis
 
     def first_projection(self, theta):
         """Projection and intercept for the user's features from the solver's first layer."""
@@ -54,6 +51,26 @@ class FirstLayerInput:
         if self.constant is None:
             return theta, xp.zeros_like(theta[:, 0])
         return theta[:, : self.n_features], theta[:, self.n_features] * self.constant
+
+
+class FirstLayerInput(FirstLayer):
+    """The samples as the solver sees them, and the way back to the user's features.
+
+    A constant feature as large as the largest sample norm makes the first layer affine. Where
+    features outnumber samples, coordinates in an orthonormal basis of the row space replace
+    them: every iterate lies in it.
+    """
+
+    def __init__(self, X, fit_intercept):
+        xp = namespace(X)
+        super().__init__(X.shape[1])
+        if needs_intercept(X, fit_intercept):
+            self.constant = float(xp.max(xp.linalg.vector_norm(X, axis=1))) or 1.0
+            X = xp.concat([X, self.constant * xp.ones_like(X[:, :1])], axis=1)
+        if X.shape[1] > X.shape[0]:
+            self.basis, coordinates = xp.linalg.qr(X.mT)
+            X = xp.asarray(coordinates.mT, copy=True)
+        self.X = X
 
 
 @contextmanager

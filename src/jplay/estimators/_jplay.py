@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jplay._array_api import is_numpy, like, namespace, to_numpy
 from jplay.estimators._autorule import CONSTRAINT_SWITCHES, AffineMap
 from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
+from jplay.estimators._large import by_rows, scale_for
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._lpp import GRAPH_CONSTRAINTS
 from jplay.estimators._selection import choose_architecture
@@ -141,6 +142,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
     layer_sizes_ : list of int
     affinity_ : csr_array of shape (n_samples, n_samples)
+        ``None`` for samples in blocks.
     bandwidth_ : float or None
     objective_history_ : ndarray of shape (n_iter_,)
         Objective after each (outer) iteration, the last one exactly feasible.
@@ -260,6 +262,8 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            A Dask or Zarr array, a Dask-backed DataArray or a :func:`jplay.scale.blocked`
+            array is fitted in blocks, each with a graph of its own.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets;
             -1 for samples without label, see ``unlabelled``.
@@ -272,6 +276,9 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        scale = scale_for(X)
+        if scale is not None:
+            return self._fit_blocks(scale, X, y)
         X, y = self._validated(X, y)
         targets = encode_partial_targets(
             y, self.unlabelled, sample_weight=sample_weight, class_weight=self.class_weight
@@ -288,6 +295,17 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 X, y, samples, statistics, first_input, targets, architecture
             )
         self._store(result, fitted_map, statistics, X.shape[0])
+        self._callback_fit_ctx.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes={}
+        )
+        return self
+
+    def _fit_blocks(self, scale, X, y):
+        """Fit on samples that are not an array in memory."""
+        with scale.prepared_fit(self, X, y) as (samples, first_layer, dtype):
+            statistics = samples.statistics()
+            result, fitted_map = self._solve(X, y, samples, statistics, first_layer, dtype=dtype)
+        self._store(result, fitted_map, statistics, statistics.n_samples)
         self._callback_fit_ctx.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes={}
         )
@@ -316,12 +334,23 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if hasattr(other, "feature_names_in_"):
             self.feature_names_in_ = other.feature_names_in_
 
-    def _solve(self, X, y, samples, statistics, first_input, targets=None, architecture=None):
+    def _solve(
+        self,
+        X,
+        y,
+        samples,
+        statistics,
+        first_input,
+        targets=None,
+        architecture=None,
+        dtype=None,
+    ):
         """Run the solver on prepared samples."""
         n_components, n_layers = architecture or (self.n_components, self.n_layers)
         rank = locality_preserving_projections(statistics).shape[0]
         self.layer_sizes_ = resolve_layer_sizes(self.layer_sizes, n_layers, n_components, rank)
-        fitted_map = partial(self._fitted_map, X.dtype, statistics, first_input, targets=targets)
+        dtype = dtype or X.dtype
+        fitted_map = partial(self._fitted_map, dtype, statistics, first_input, targets=targets)
         solve = partial(
             solve_joint if self.solver == "fast" else solve_jplay,
             layer_sizes=self.layer_sizes_,
@@ -332,9 +361,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         result = solve(samples, statistics=statistics)
         if self.propagation > 0 and targets is not None and not targets.labelled.all():
             result, targets, statistics = self._propagated(samples, targets, solve, result)
-            fitted_map = partial(
-                self._fitted_map, X.dtype, statistics, first_input, targets=targets
-            )
+            fitted_map = partial(self._fitted_map, dtype, statistics, first_input, targets=targets)
         return result, fitted_map
 
     def _store(self, result, fitted_map, statistics, n_samples):
@@ -470,6 +497,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         return report
 
+    @by_rows
     def transform_layers(self, X):
         """Every latent subspace in turn.
 
@@ -488,6 +516,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             layers.append(layers[-1] @ like(theta, X).mT)
         return layers
 
+    @by_rows
     def decision_function(self, X):
         """Scores of every class or label; the largest (or above one half) is predicted.
 
@@ -510,6 +539,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return scores
         return scores[:, 1] - scores[:, 0]
 
+    @by_rows
     def predict(self, X):
         """Class labels, or an indicator matrix for multi-label targets.
 

@@ -5,6 +5,7 @@ from sklearn.utils._array_api import get_namespace, supported_float_dtypes
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay._array_api import like
+from jplay.estimators._large import by_rows
 
 
 def float_dtypes(X):
@@ -31,6 +32,7 @@ class LinearTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     shape (n_features,), both in the dtype of the training samples.
     """
 
+    @by_rows
     def transform(self, X):
         """Project samples on the learned subspace.
 

@@ -1,6 +1,7 @@
 """Checks that the estimators share; every message names the parameter and the remedy."""
 
 import warnings
+from importlib import import_module
 from numbers import Integral
 
 import numpy as np
@@ -10,7 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array, column_or_1d
 
 from jplay._array_api import is_numpy, like, namespace, to_numpy
-from jplay.numerics.graph import NeighborGraph, heat_affinity, neighbor_graph
+from jplay.exceptions import MissingDependencyError
+from jplay.numerics.graph import EXACT_UP_TO, NeighborGraph, heat_affinity, neighbor_graph
 
 
 def check_scale(X, smallest, largest):
@@ -52,16 +54,36 @@ def build_affinity(X, affinity, n_neighbors, bandwidth):
             raise ValueError(
                 f"A graph needs at least 2 samples, got n_samples={n_samples}. Fit on more samples."
             )
-        graph, width = heat_affinity(X, check_n_neighbors(n_neighbors, n_samples), bandwidth)
-        if graph.max() == 0:
-            raise ValueError(
-                f"`bandwidth` should be near the distances between neighbours, got {bandwidth:g}, "
-                "for which all weights of the graph vanish. Choose a larger one, or 'median'."
-            )
+        build = heat_affinity if n_samples <= EXACT_UP_TO else _large_heat_affinity
+        graph, width = build(X, check_n_neighbors(n_neighbors, n_samples), bandwidth)
+        raise_if_no_edges(graph.max(), bandwidth)
         return graph, width
     if callable(affinity):
         affinity = affinity(X)
     return check_affinity(affinity, n_samples), None
+
+
+def raise_if_no_edges(largest_weight, bandwidth):
+    """Refuse a graph all of whose weights are zero."""
+    if largest_weight == 0:
+        raise ValueError(
+            f"`bandwidth` should be near the distances between neighbours, got {bandwidth:g}, "
+            "for which all weights of the graph vanish. Choose a larger one, or 'median'."
+        )
+
+
+def _large_heat_affinity(X, n_neighbors, bandwidth):
+    """Approximate graph of many samples, or the exact one where no package can search."""
+    scale = import_module("jplay.scale.graph")  # a layer above this one
+    try:
+        return scale.approximate_heat_affinity(X, n_neighbors, bandwidth)
+    except MissingDependencyError as error:
+        warnings.warn(
+            f"The exact search for the neighbours of {X.shape[0]} samples takes long. {error}",
+            UserWarning,
+            stacklevel=4,
+        )
+        return heat_affinity(X, n_neighbors, bandwidth)
 
 
 def _device_affinity(X, affinity, n_neighbors, bandwidth):

@@ -14,6 +14,7 @@ from jplay._array_api import (
     to_numpy,
 )
 
+EXACT_UP_TO = 50_000  # samples; the exact search grows with their square
 _BLOCK_ELEMENTS = 4_000_000
 _DEVICE_BLOCK_ELEMENTS = 256_000_000
 _SPARE_CANDIDATES = 6  # re-ranked by exact distance, so that rounding decides no tie

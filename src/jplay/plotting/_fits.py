@@ -103,7 +103,7 @@ def plot_subspaces(layers, y, *, class_names=None, colors=None, axes=None):
                 f"`layers[{number - 1}]` should have shape ({len(y)}, n_features), one row per "
                 f"label of `y`, got {layer.shape}."
             )
-        plane = _leading_plane(layer)
+        plane = leading_plane(layer)
         for k, name, color in table:
             members = plane[positions == k]
             ax.scatter(members[:, 0], members[:, 1], s=8, color=[color], label=name)
@@ -114,8 +114,25 @@ def plot_subspaces(layers, y, *, class_names=None, colors=None, axes=None):
     return axes
 
 
-def _leading_plane(Z):
-    """Return the samples' coordinates on their two leading principal axes, the second may be 0."""
+def leading_plane(Z):
+    """Return the samples' coordinates on their two leading principal axes.
+
+    Parameters
+    ----------
+    Z : array-like of shape (n_samples, n_features)
+
+    Returns
+    -------
+    ndarray of shape (n_samples, 2)
+        The second column is zero where there is one feature only.
+
+    Examples
+    --------
+    >>> from jplay.plotting import leading_plane
+    >>> abs(leading_plane([[0.0], [2.0]])).round(3).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
+    Z = np.asarray(Z, dtype=float)
     centred = Z - Z.mean(axis=0)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
     scores = (left * singular)[:, :2]

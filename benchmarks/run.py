@@ -1,0 +1,451 @@
+"""Speed on the CPU, as ratios within one run; ``make bench``.
+
+    python benchmarks/run.py [--only PART ...]
+
+Writes ``benchmarks/results/cpu.json`` and ``cpu.md`` with plots beside them. Parts that need data
+sets which are not in the data folder say so and are left out.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy
+import scipy.sparse
+import sklearn
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import normalize
+from threadpoolctl import threadpool_limits
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+sys.path.insert(0, str(ROOT / "tests"))
+
+
+def best_of(function, repeats=3):
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def simulated(n, d, r, seed=0):
+    """Positive samples, one-hot labels and a ring graph: only sizes matter here."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    Y = np.eye(10)[rng.integers(10, size=n)]
+    offsets = np.arange(1, 6)
+    rows = np.repeat(np.arange(n), len(offsets))
+    columns = (rows + np.tile(offsets, n)) % n
+    half = scipy.sparse.csr_array((np.full(len(rows), 0.5), (rows, columns)), shape=(n, n))
+    theta = rng.random((r, d)) / d
+    return X, Y, (half + half.T).tocsr(), theta
+
+
+def layer_times(n, d, r, threads, n_iter):
+    """Seconds per iteration of one layer problem: compressed, plain, and its two products."""
+    import plain_transcription as plain
+    from jplay.solvers.layer import LayerProblem, PenaltySchedule, solve_layer
+    from jplay.solvers.samples import ArraySamples
+    from jplay.solvers.threads import sample_threads
+
+    X, Y, affinity, theta = simulated(n, d, r)
+    coef = np.random.default_rng(1).random((Y.shape[1], r))
+    laplacian = scipy.sparse.diags_array(affinity.sum(axis=1)) - affinity
+    w = np.random.default_rng(2).random((n, r))
+    with threadpool_limits(threads, "blas"):
+        products = best_of(lambda: (X @ theta.T, w.T @ X))
+        with sample_threads(n * d * r) as pool:
+            samples = ArraySamples(X, Y, affinity, pool)
+            statistics = samples.statistics()
+            problem = LayerProblem(
+                X=statistics.X_root,
+                Y=statistics.Y_root,
+                laplacian_gram=statistics.laplacian_gram,
+                manifold_weight=0.1,
+                n_constraints=2,
+                coef=coef,
+                alpha=1.0,
+            )
+
+            def compressed(iterations):
+                constraint_pass = samples.constraint_pass(r, nonnegative=True, unit_ball=True)
+                return solve_layer(
+                    problem,
+                    constraint_pass,
+                    theta,
+                    schedule=PenaltySchedule(),
+                    max_iter=iterations,
+                    tol=0.0,
+                )
+
+            short, long = best_of(lambda: compressed(2)), best_of(lambda: compressed(2 + n_iter))
+        settings = plain.Settings(inner_max_iter=n_iter, inner_tol=0.0)
+        transcription = best_of(
+            lambda: plain.solve_layer(X, laplacian, theta, 0.1, settings, Y=Y, coef=coef), 1
+        )
+    per_iteration = (long - short) / n_iter
+    return {
+        "n": n,
+        "d": d,
+        "r": r,
+        "threads": threads,
+        "compressed_s": per_iteration,
+        "plain_s": transcription / n_iter,
+        "products_s": products,
+        "plain_over_compressed": transcription / n_iter / per_iteration,
+        "compressed_over_products": per_iteration / products,
+    }
+
+
+def compressed():
+    return [layer_times(50_000, 200, 100, threads, 5) for threads in (1, 2)]
+
+
+def small():
+    """Whole fits of the published schedule at n = 695, layers 140, 80, 20."""
+    import plain_transcription as plain
+    from jplay import JPlay
+
+    X, Y, affinity, _ = simulated(695, 200, 20)
+    X, y = normalize(X, norm="max"), Y.argmax(axis=1)
+    layers = [140, 80, 20]
+    rows = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, "blas"):
+            model = JPlay(
+                layer_sizes=layers, solver="paper", affinity=affinity, max_iter=3, tol=0.0
+            )
+            ours = best_of(lambda model=model: model.fit(X, y))
+            settings = plain.Settings(max_iter=3, tol=0.0)
+            dense = affinity.toarray()
+            theirs = best_of(lambda s=settings, a=dense: plain.solve_jplay(X, Y, a, layers, s), 1)
+        rows.append(
+            {"threads": threads, "compressed_s": ours, "plain_s": theirs, "ratio": theirs / ours}
+        )
+    return rows
+
+
+MEMORY_PROGRAM = """
+import json, resource, sys
+import numpy as np, scipy.sparse
+sys.path.insert(0, {benchmarks!r})
+from run import simulated
+from jplay import JPlay
+n, d, r, solver, max_iter = {arguments!r}
+X, Y, affinity, _ = simulated(n, d, r)
+y = Y.argmax(axis=1)
+JPlay(r, 1, affinity=affinity[:200, :200] + affinity[:200, :200].T, solver=solver,
+      max_iter=1).fit(X[:200], y[:200])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import time
+start = time.perf_counter()
+JPlay(r, 1, affinity=affinity, solver=solver, max_iter=max_iter, inner_max_iter=max_iter,
+      fit_intercept=False).fit(X, y)
+seconds = time.perf_counter() - start
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps(dict(n=n, d=d, r=r, solver=solver, seconds=seconds, peak_gib=after / 2**20,
+                      extra_gib=(after - before) / 2**20,
+                      allowed_gib=4 * n * r * 8 / 2**30)))
+"""
+
+
+def in_new_process(*arguments):
+    program = MEMORY_PROGRAM.format(benchmarks=str(Path(__file__).parent), arguments=arguments)
+    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+    output = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment
+    )
+    return json.loads(output.stdout)
+
+
+def memory():
+    """Peak memory of a fit beyond the samples, against four (n_samples, n_out) arrays."""
+    return [in_new_process(200_000, 200, 100, solver, 3) for solver in ("fast", "paper")]
+
+
+def scaling():
+    """Fit time against n at fixed iterations, and a million samples."""
+    rows = [in_new_process(n, 200, 20, "fast", 20) for n in (10_000, 100_000, 1_000_000)]
+    slope = np.polyfit(
+        np.log([row["n"] for row in rows]), np.log([row["seconds"] for row in rows]), 1
+    )[0]
+    return {"rows": rows, "log_log_slope": float(slope)}
+
+
+def transform():
+    """``transform`` and ``predict`` of a million rows against the matrix products alone."""
+    from jplay import JPlay
+
+    X, Y, _, _ = simulated(1_000_000, 200, 20)
+    few = slice(0, 500)
+    model = JPlay(20, 1, max_iter=20).fit(X[few], Y[few].argmax(axis=1))
+    maps = np.ascontiguousarray(model.components_.T)
+    both = np.ascontiguousarray(model._centroid_coef.T)
+    product = best_of(lambda: X @ maps)
+    two = best_of(lambda: (X @ maps) @ both)
+    return {
+        "product_s": product,
+        "transform_s": best_of(lambda: model.transform(X)),
+        "predict_s": best_of(lambda: model.predict(X)),
+        "two_products_s": two,
+    }
+
+
+def face_problem(name):
+    from jplay.datasets import fetch_ar, fetch_extended_yale_b, split_per_class
+
+    if name == "AR":
+        bunch = fetch_ar()
+        train, test, size, last = bunch.train_indices, bunch.test_indices, 300, 210
+    else:
+        bunch = fetch_extended_yale_b()
+        train, test = split_per_class(bunch.target, n_train=10, small=10, random_state=0)
+        size, last = 380, 170
+    X = normalize(bunch.data.astype(float), norm="max")
+    basis = np.linalg.svd(X[train], full_matrices=False)[2][:size].T
+    return X[train] @ basis, bunch.target[train], X[test] @ basis, bunch.target[test], 1.0, last
+
+
+def scene_problem():
+    from jplay.datasets import fetch_indian_pines
+
+    bunch = fetch_indian_pines(split="fixed")
+    X = normalize(bunch.data.astype(float), norm="max")
+    train, test = bunch.train_indices, bunch.test_indices
+    return X[train], bunch.target[train], X[test], bunch.target[test], 0.1, 20
+
+
+def solvers():
+    """The fast solver against the published schedule on three data sets at three depths."""
+    from jplay import JPlay
+
+    makers = {
+        "Indian Pines": scene_problem,
+        "AR": lambda: face_problem("AR"),
+        "Extended Yale-B": lambda: face_problem("Extended Yale-B"),
+    }
+    rows = []
+    for data, make in makers.items():
+        X, y, X_test, y_test, bandwidth, last = make()
+        for depth in (1, 3, 5):
+            sizes = [int(s // 5 * 5) for s in np.linspace(X.shape[1], last, depth + 1)[1:]]
+            settings = {"layer_sizes": sizes, "bandwidth": bandwidth}
+            curves, row = {}, {"data": data, "depth": depth}
+            for solver in ("paper", "fast"):
+                start = time.perf_counter()
+                model = JPlay(solver=solver, **settings).fit(X, y)
+                seconds = time.perf_counter() - start
+                neighbor = KNeighborsClassifier(1).fit(model.transform(X), y)
+                features = model.transform_layers(X)
+                row[solver] = {
+                    "seconds": seconds,
+                    "objective": float(model.objective_history_[-1]),
+                    "iterations": model.n_iter_,
+                    "nearest_neighbor": neighbor.score(model.transform(X_test), y_test),
+                    "projection": model.set_params(decision="projection").score(X_test, y_test),
+                    "lowest_feature": float(min(Z.min() for Z in features)),
+                    "largest_norm": float(max(np.linalg.norm(Z, axis=1).max() for Z in features)),
+                }
+                curves[solver] = [seconds, model.n_iter_]
+            row["fast"] |= time_to_target(settings, X, y, row["paper"]["objective"])
+            row["speedup_to_target"] = row["paper"]["seconds"] / row["fast"]["target_s"]
+            row["speedup_to_end"] = row["paper"]["seconds"] / row["fast"]["seconds"]
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    ratios = [row["speedup_to_target"] for row in rows]
+    ends = [row["speedup_to_end"] for row in rows]
+    return {
+        "rows": rows,
+        "geometric_mean_to_target": float(np.exp(np.mean(np.log(ratios)))),
+        "geometric_mean_to_end": float(np.exp(np.mean(np.log(ends)))),
+    }
+
+
+def time_to_target(settings, X, y, target):
+    """Time until the fast solver, stopped and repaired, is feasible at the target objective.
+
+    Tries growing numbers of iterations; the time is that of the whole fit that reached it.
+    """
+    from jplay import JPlay
+
+    curve = []
+    for max_iter in (5, 7, 10, 14, 20, 28, 40, 56, 80, 112):
+        start = time.perf_counter()
+        model = JPlay(max_iter=max_iter, **settings).fit(X, y)
+        seconds = time.perf_counter() - start
+        lowest = min(Z.min() for Z in model.transform_layers(X))
+        curve.append([seconds, float(model.objective_history_[-1])])
+        if curve[-1][1] <= target and lowest >= -1e-6:
+            return {"target_s": seconds, "target_iterations": max_iter, "curve": curve}
+    return {"target_s": float("inf"), "target_iterations": None, "curve": curve}
+
+
+def peers():
+    """A fit beside other linear reductions of the same data."""
+    from sklearn.cross_decomposition import PLSRegression
+    from sklearn.datasets import load_digits
+    from sklearn.decomposition import PCA
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.neighbors import NeighborhoodComponentsAnalysis
+
+    from jplay import JPlay
+
+    X, y = load_digits(return_X_y=True)
+    X = normalize(X, norm="max")
+    Y = np.eye(10)[y]
+    with threadpool_limits(1, "blas"):
+        return {
+            "JPlay, 1 layer": best_of(lambda: JPlay(20, 1).fit(X, y)),
+            "JPlay, 3 layers": best_of(lambda: JPlay(20, 3).fit(X, y)),
+            "PCA": best_of(lambda: PCA(20).fit(X)),
+            "LDA": best_of(lambda: LinearDiscriminantAnalysis().fit(X, y)),
+            "PLS": best_of(lambda: PLSRegression(20).fit(X, Y), 1),
+            "NCA": best_of(lambda: NeighborhoodComponentsAnalysis(20, max_iter=50).fit(X, y), 1),
+        }
+
+
+PARTS = {
+    "compressed": compressed,
+    "small": small,
+    "memory": memory,
+    "transform": transform,
+    "scaling": scaling,
+    "solvers": solvers,
+    "peers": peers,
+}
+
+
+def environment():
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def write_page(record, folder):
+    lines = ["# Speed on the CPU", "", "Made by `make bench`. Hardware and versions:", ""]
+    lines += [f"- {key}: {value}" for key, value in record["environment"].items()]
+    for row in record.get("compressed", []):
+        lines += [
+            "",
+            f"Layer problem, n = {row['n']}, d = {row['d']}, r = {row['r']}, {row['threads']} "
+            f"thread(s): {row['plain_over_compressed']:.1f} times faster than the plain "
+            f"transcription, {row['compressed_over_products']:.2f} times its two products.",
+        ]
+    for row in record.get("small", []):
+        lines += ["", f"n = 695, {row['threads']} thread(s): {row['ratio']:.2f} times faster."]
+    for row in record.get("memory", []):
+        lines += [
+            "",
+            f"Memory of a fit, solver {row['solver']}, n = {row['n']}: {row['extra_gib']:.2f} GiB "
+            f"beyond the samples, four (n, r) arrays are {row['allowed_gib']:.2f} GiB.",
+        ]
+    if "transform" in record:
+        t = record["transform"]
+        lines += [
+            "",
+            f"A million rows: transform {t['transform_s'] / t['product_s']:.2f} times one product, "
+            f"predict {t['predict_s'] / t['two_products_s']:.2f} times its two.",
+        ]
+    if "scaling" in record:
+        s = record["scaling"]
+        last = s["rows"][-1]
+        lines += [
+            "",
+            f"Fit time grows as n to the {s['log_log_slope']:.2f}; a million samples: "
+            f"{last['seconds']:.0f} s, peak {last['peak_gib']:.1f} GiB.",
+        ]
+    if "solvers" in record:
+        lines += [
+            "",
+            "| data | depth | paper s | fast s to paper's objective | fast s to its end | "
+            "objective, fast - paper | 1-NN paper | 1-NN fast |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        for row in record["solvers"]["rows"]:
+            paper, fast = row["paper"], row["fast"]
+            lines.append(
+                f"| {row['data']} | {row['depth']} | {paper['seconds']:.2f} | "
+                f"{fast['target_s']:.2f} | {fast['seconds']:.2f} | "
+                f"{fast['objective'] - paper['objective']:+.1f} | "
+                f"{100 * paper['nearest_neighbor']:.2f} | {100 * fast['nearest_neighbor']:.2f} |"
+            )
+        lines += [
+            "",
+            f"Geometric means: {record['solvers']['geometric_mean_to_target']:.1f} times less time "
+            f"to the published schedule's objective, "
+            f"{record['solvers']['geometric_mean_to_end']:.1f} times less to its own end.",
+        ]
+    if "peers" in record:
+        lines += ["", "| method on digits (1797 x 64) | s |", "|---|---|"]
+        lines += [f"| {name} | {value:.3f} |" for name, value in record["peers"].items()]
+    (folder / "cpu.md").write_text("\n".join(lines) + "\n")
+
+
+def plot(record, folder):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = record.get("solvers", {}).get("rows", [])
+    if not rows:
+        return
+    figure, axes = plt.subplots(3, 3, figsize=(11, 9), layout="constrained")
+    for ax, row in zip(axes.flat, rows, strict=False):
+        curve = np.array(row["fast"]["curve"])
+        ax.plot(curve[:, 0], curve[:, 1] - row["paper"]["objective"], "o-", label="fast")
+        ax.plot(row["fast"]["seconds"], row["fast"]["objective"] - row["paper"]["objective"], "s")
+        ax.plot(row["paper"]["seconds"], 0, "kx", label="paper")
+        ax.set(xscale="log", title=f"{row['data']}, depth {row['depth']}", xlabel="seconds")
+        ax.set_yscale("symlog")
+        ax.legend(frameon=False)
+    axes[0, 0].set_ylabel("objective above the paper's")
+    figure.savefig(folder / "cpu_solvers.png", dpi=80)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", choices=list(PARTS))
+    parser.add_argument("--output-dir", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    options.output_dir.mkdir(exist_ok=True)
+    path = options.output_dir / "cpu.json"
+    record = json.loads(path.read_text()) if options.only and path.exists() else {}
+    record["environment"] = environment()
+    for name in options.only or PARTS:
+        try:
+            record[name] = PARTS[name]()
+        except FileNotFoundError as error:
+            print(name, "left out:", error)
+            continue
+        print(name, json.dumps(record[name], default=str)[:2000], flush=True)
+        path.write_text(json.dumps(record, indent=1))
+    write_page(record, options.output_dir)
+    plot(record, options.output_dir)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""Recipes: what an experiment is made of, read from TOML."""
+
+import tomllib
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+DEPTH_MARK = "{depth}"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Which data: a loader of :mod:`jplay.datasets`, its options, and the expected content."""
+
+    loader: str
+    options: dict = field(default_factory=dict)
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How samples are divided: ``"given"`` by the data set, or ``"per-class"`` draws."""
+
+    kind: str = "given"
+    n_splits: int = 1
+    n_train: int = 10
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A column of the table. ``methods`` limits it to some kinds of method."""
+
+    name: str
+    kind: str
+    params: dict = field(default_factory=dict)
+    features: tuple = ()
+    methods: tuple | None = None
+
+    def applies_to(self, method):
+        return self.methods is None or method.kind in self.methods
+
+
+@dataclass(frozen=True)
+class Search:
+    """A choice of parameters by cross-validation on training samples alone."""
+
+    name: str
+    kind: str
+    grid: dict
+    params: dict = field(default_factory=dict)
+    preprocessing: tuple = ()
+    features: tuple = ()
+    n_folds: int = 5
+    n_rounds: int = 2
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table: preprocessing, an estimator and what is done to its features."""
+
+    name: str
+    kind: str
+    params: dict = field(default_factory=dict)
+    depth: int | None = None
+    preprocessing: tuple = ()
+    features: tuple = ()
+    published: dict = field(default_factory=dict)
+    search: str | None = None
+    n_splits: int | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One data set's table.
+
+    Attributes
+    ----------
+    name, title : str
+    dataset : Dataset
+    split : SplitPlan
+    preprocessing : tuple
+        Steps before every method, fitted on training samples.
+    methods : tuple of Method
+    classifiers : tuple of Classifier
+    searches : dict of str to Search
+    seed : int
+        Seed of every method and classifier that draws random numbers.
+    quick : dict
+        What ``--quick`` keeps: ``n_splits``, ``methods``, ``classifiers``, and ``params`` of
+        classifiers by name.
+    maps : str or None
+        Classifier whose maps of the whole scene are kept, where the data are a scene.
+    faces : str or None
+        Method whose projection is drawn as images, where the data are images.
+    """
+
+    name: str
+    title: str
+    dataset: Dataset
+    split: SplitPlan
+    methods: tuple
+    classifiers: tuple
+    preprocessing: tuple = ()
+    searches: dict = field(default_factory=dict)
+    seed: int = 0
+    quick: dict = field(default_factory=dict)
+    maps: str | None = None
+    faces: str | None = None
+    convergence: str | None = None
+
+    def quickened(self):
+        """Return the recipe that ``--quick`` runs: searches stay where they would begin."""
+        kept = self.quick
+        methods = kept.get("methods")
+        classifiers = kept.get("classifiers")
+        overrides = kept.get("params", {})
+        return replace(
+            self,
+            split=replace(self.split, n_splits=min(kept.get("n_splits", 1), self.split.n_splits)),
+            methods=tuple(
+                replace(method, search=None, params={**self._start(method), **method.params})
+                for method in self.methods
+                if methods is None or method.name in methods
+            ),
+            classifiers=tuple(
+                replace(c, params={**c.params, **overrides.get(c.name, {})})
+                for c in self.classifiers
+                if classifiers is None or c.name in classifiers
+            ),
+        )
+
+    def _start(self, method):
+        if method.search is None:
+            return {}
+        search = self.searches[method.search]
+        return {k: v for k, v in search.params.items() if k in search.grid}
+
+    def restricted(self, *, n_splits=None, methods=None, classifiers=None):
+        """Return the recipe with fewer splits, methods or classifiers."""
+        recipe = self
+        if n_splits is not None:
+            recipe = replace(recipe, split=replace(recipe.split, n_splits=n_splits))
+        if methods:
+            recipe = replace(recipe, methods=_named(recipe.methods, methods, "methods"))
+        if classifiers:
+            recipe = replace(
+                recipe, classifiers=_named(recipe.classifiers, classifiers, "classifiers")
+            )
+        return recipe
+
+
+def _named(items, wanted, what):
+    from fnmatch import fnmatchcase
+
+    kept = tuple(item for item in items if any(fnmatchcase(item.name, w) for w in wanted))
+    if not kept:
+        names = ", ".join(item.name for item in items)
+        raise ValueError(f"`{what}` should name some of: {names}; got {', '.join(wanted)}.")
+    return kept
+
+
+def available_recipes():
+    """Return the names of the recipes in the package, tables of several parts included.
+
+    Examples
+    --------
+    >>> from jplay.experiments import available_recipes
+    >>> "table2" in available_recipes()
+    True
+    """
+    folder = files("jplay.experiments") / "recipes"
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def load_recipes(name):
+    """Read a recipe by name, or from a TOML file; a table of several parts gives several.
+
+    Parameters
+    ----------
+    name : str or path-like
+
+    Returns
+    -------
+    list of Recipe
+
+    Examples
+    --------
+    >>> from jplay.experiments import load_recipes
+    >>> [recipe.name for recipe in load_recipes("table2")]
+    ['extended-yale-b', 'ar']
+    """
+    table = _read_table(name)
+    if "parts" in table:
+        return [recipe for part in table["parts"] for recipe in load_recipes(part)]
+    return [parse_recipe(table)]
+
+
+def _read_table(name):
+    path = Path(name)
+    if path.suffix == ".toml":
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    if str(name) not in available_recipes():
+        raise ValueError(
+            f"`recipe` should be one of {', '.join(available_recipes())}, or a .toml file; got "
+            f"{str(name)!r}."
+        )
+    resource = files("jplay.experiments") / "recipes" / f"{name}.toml"
+    return tomllib.loads(resource.read_text(encoding="utf-8"))
+
+
+def parse_recipe(table):
+    """Build a :class:`Recipe` from the parsed TOML table, refusing keys it does not know."""
+    table = dict(table)
+    methods = tuple(m for entry in table.pop("methods") for m in _parse_methods(entry))
+    searches = {
+        name: _build(Search, {"name": name, **entry}, f"searches.{name}")
+        for name, entry in table.pop("searches", {}).items()
+    }
+    for method in methods:
+        if method.search is not None and method.search not in searches:
+            raise ValueError(
+                f"`search` of method {method.name!r} should be one of {sorted(searches)}, got "
+                f"{method.search!r}."
+            )
+    classifiers = tuple(_build(Classifier, c, "classifiers") for c in table.pop("classifiers"))
+    return _build(
+        Recipe,
+        {
+            **table,
+            "dataset": _build(Dataset, table["dataset"], "dataset"),
+            "split": _build(SplitPlan, table.get("split", {}), "split"),
+            "methods": methods,
+            "classifiers": classifiers,
+            "searches": searches,
+        },
+        "recipe",
+    )
+
+
+def _parse_methods(entry):
+    """Expand one entry into a method per depth, taking its place in every per-depth list."""
+    entry = dict(entry)
+    depths = entry.pop("depths", None)
+    per_depth = entry.pop("per_depth", {})
+    if depths is None:
+        return [_build(Method, entry, "methods")]
+    published = entry.pop("published", {})
+    searches = entry.pop("search", None)
+    searches = searches if isinstance(searches, list) else [searches] * len(depths)
+    for name, values in {**per_depth, **published, "search": searches}.items():
+        if len(values) != len(depths):
+            raise ValueError(
+                f"`{name}` of {entry['name']!r} should list {len(depths)} values (one per depth), "
+                f"got {len(values)}."
+            )
+    return [
+        _build(
+            Method,
+            {
+                **entry,
+                "name": entry["name"].replace(DEPTH_MARK, str(depth)),
+                "depth": depth,
+                "search": searches[i],
+                "params": {
+                    **entry.get("params", {}),
+                    "n_layers": depth,
+                    **{name: values[i] for name, values in per_depth.items()},
+                },
+                "published": {name: values[i] for name, values in published.items()},
+            },
+            "methods",
+        )
+        for i, depth in enumerate(depths)
+    ]
+
+
+def _build(kind, entries, where) -> Any:
+    known = kind.__dataclass_fields__
+    unknown = sorted(set(entries) - set(known))
+    if unknown:
+        raise ValueError(
+            f"`{where}` should hold only {', '.join(known)}, got also {', '.join(unknown)}. "
+            "Correct or remove them."
+        )
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entries.items()})

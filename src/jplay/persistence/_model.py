@@ -1,0 +1,172 @@
+"""A fitted model together with what one must know to use it on other data."""
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from jplay import __version__
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """Facts about a fitted model, all plain values, that its file carries as JSON.
+
+    Attributes
+    ----------
+    feature_names : list of str or None
+        Names of the input features, in the order of the model.
+    class_names : list of str or None
+        One name per class of the model.
+    class_colors : list of (red, green, blue) or None
+        One colour per class, 0 to 255.
+    wavelengths : list of float or None
+        Centre of every band the model uses, in nm.
+    band_indices : list of int or None
+        Position of these bands among all bands of the training scene.
+    n_scene_bands : int or None
+        Number of all bands of the training scene.
+    training : dict
+        What it was fitted on: source, numbers of samples per class, seconds.
+    accuracy : dict or None
+        Cross-validated figures, where they were computed.
+    jplay_version, sklearn_version, created : str
+        Filled in when the model is made.
+    """
+
+    feature_names: list[str] | None = None
+    class_names: list[str] | None = None
+    class_colors: list[Any] | None = None
+    wavelengths: list[float] | None = None
+    band_indices: list[int] | None = None
+    n_scene_bands: int | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+    accuracy: dict[str, Any] | None = None
+    jplay_version: str = __version__
+    sklearn_version: str = ""
+    created: str = ""
+
+    def to_dict(self):
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values):
+        """Read what :meth:`to_dict` wrote; entries of later versions are left out."""
+        known = {entry.name for entry in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A fitted scikit-learn estimator (usually a pipeline) and its metadata.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        With ``classes_``, ``predict`` and ``decision_function``; preprocessing belongs into it.
+    metadata : ModelMetadata, optional
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Normalizer
+    >>> from jplay import JPlay
+    >>> from jplay.persistence import TrainedModel
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = TrainedModel(make_pipeline(Normalizer(norm="max"), JPlay(3, 2)).fit(X, y))
+    >>> model.predict(X).shape, model.n_features
+    ((150,), 4)
+    """
+
+    estimator: Any
+    metadata: ModelMetadata = field(default_factory=ModelMetadata)
+
+    def __post_init__(self):
+        if not hasattr(self.estimator, "predict"):
+            raise TypeError(
+                "`estimator` should be a fitted classifier with `predict`, got "
+                f"{type(self.estimator).__name__}."
+            )
+        check_is_fitted(self.estimator)
+        stamp = {}
+        if not self.metadata.created:
+            stamp["created"] = _now()
+        if not self.metadata.sklearn_version:
+            stamp["sklearn_version"] = _sklearn_version()
+        if self.metadata.feature_names is None and hasattr(self.estimator, "feature_names_in_"):
+            stamp["feature_names"] = [str(name) for name in self.estimator.feature_names_in_]
+        if self.metadata.class_names is None:
+            stamp["class_names"] = [str(name) for name in self.classes]
+        object.__setattr__(self, "metadata", replace(self.metadata, **stamp))
+        self._check_lengths()
+
+    def _check_lengths(self):
+        expected = {
+            "feature_names": self.n_features,
+            "wavelengths": self.n_features,
+            "band_indices": self.n_features,
+            "class_names": len(self.classes),
+            "class_colors": len(self.classes),
+        }
+        for name, length in expected.items():
+            values = getattr(self.metadata, name)
+            if values is not None and len(values) != length:
+                raise ValueError(
+                    f"`metadata.{name}` should have {length} entries, as the model does, got "
+                    f"{len(values)}. The metadata belong to another model."
+                )
+
+    @property
+    def classes(self):
+        """Labels in the order of the scores."""
+        return np.asarray(self.estimator.classes_)
+
+    @property
+    def n_features(self):
+        """Number of input features."""
+        return int(self.estimator.n_features_in_)
+
+    @property
+    def final_step(self):
+        """The classifier at the end of a pipeline, or the estimator itself."""
+        return self.estimator[-1] if hasattr(self.estimator, "steps") else self.estimator
+
+    def predict(self, X):
+        """Labels of samples; see the estimator."""
+        return self.estimator.predict(X)
+
+    def decision_function(self, X):
+        """Scores of samples; see the estimator."""
+        return self.estimator.decision_function(X)
+
+    def transform(self, X):
+        """Features of samples in the last subspace; see the estimator."""
+        return self.estimator.transform(X)
+
+    def save(self, path):
+        """Write the model to a file; see :func:`save_model`."""
+        from jplay.persistence._files import save_model
+
+        return save_model(self, path)
+
+
+def as_trained_model(model):
+    """Return ``model`` itself, or a fitted estimator without metadata wrapped as one."""
+    return model if isinstance(model, TrainedModel) else TrainedModel(model)
+
+
+def _now():
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _sklearn_version():
+    from sklearn import __version__ as version
+
+    return version

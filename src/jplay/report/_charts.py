@@ -1,0 +1,162 @@
+"""Charts as SVG text, in colours that the page's style sheet sets.
+
+The page styles ``.series-0`` to ``.series-7``; lines differ in dashes as well as in colour.
+"""
+
+import math
+from html import escape
+
+import numpy as np
+
+WIDTH, HEIGHT = 460, 300
+LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 44
+
+
+def line_chart(chart_id, title, x, series, *, x_label, y_label, log=False, markers=False):
+    """Draw lines over common positions.
+
+    Parameters
+    ----------
+    chart_id : str
+        Unique in the page.
+    title : str
+        Read out by screen readers.
+    x : sequence of float
+    series : dict of str to sequence of float
+        By name; values that are not finite (or not positive on a logarithmic axis) are left out.
+    x_label, y_label : str
+    log : bool, default=False
+        Whether the vertical axis is logarithmic.
+    markers : bool, default=False
+        Whether to mark the points.
+
+    Returns
+    -------
+    str
+        An ``svg`` element.
+    """
+    x = np.asarray(x, dtype=float)
+    values = {name: np.asarray(v, dtype=float) for name, v in series.items()}
+    usable = np.concatenate([v[_drawable(v, log)] for v in values.values()] or [np.array([])])
+    low, high = (usable.min(), usable.max()) if usable.size else (1.0, 10.0)
+    if log:
+        low, high = math.log10(low), math.log10(high)
+    pad = 0.06 * (high - low) or 0.5
+    low, high = low - pad, high + pad
+    x_low, x_high = (x.min(), x.max()) if np.ptp(x) > 0 else (x.min() - 0.5, x.min() + 0.5)
+
+    def place(px, py):
+        height = math.log10(py) if log else py
+        return (
+            LEFT + (px - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT),
+            HEIGHT - BOTTOM - (height - low) / (high - low) * (HEIGHT - TOP - BOTTOM),
+        )
+
+    parts = [_axes(place, x, x_low, x_high, low, high, log, x_label, y_label)]
+    for number, v in enumerate(values.values()):
+        keep = _drawable(v, log)
+        points = [place(*point) for point in zip(x[keep], v[keep], strict=True)]
+        if not points:
+            continue
+        path = "M" + "L".join(f"{px:.1f} {py:.1f}" for px, py in points)
+        parts.append(f'<path class="line series-{number % 8}" d="{path}"/>')
+        if markers:
+            dots = "".join(f"M{px:.1f} {py:.1f}h0" for px, py in points)
+            parts.append(f'<path class="dots series-{number % 8}" d="{dots}"/>')
+    return _svg(chart_id, title, WIDTH, HEIGHT, "".join(parts))
+
+
+def scatter_chart(chart_id, title, points, labels, n_classes, *, size=300):
+    """Draw points of several classes, one path per class.
+
+    Parameters
+    ----------
+    chart_id, title : str
+    points : array of shape (n_points, 2)
+    labels : array of int of shape (n_points,)
+    n_classes : int
+    size : int, default=300
+
+    Returns
+    -------
+    str
+        An ``svg`` element whose paths have ``data-class``.
+    """
+    points = np.asarray(points, dtype=float)
+    # A few far points would press all others into a corner.
+    low, high = np.percentile(points, (0.5, 99.5), axis=0)
+    span = np.where(high > low, high - low, 1.0)
+    shown = np.clip((points - low) / span, -0.03, 1.03)
+    placed = 14 + shown * [1, -1] * (size - 28) + [0, size - 28]
+    parts = [f'<rect class="frame" x="1" y="1" width="{size - 2}" height="{size - 2}"/>']
+    for k in range(n_classes):
+        dots = "".join(f"M{px:.0f} {py:.0f}h0" for px, py in placed[labels == k])
+        if dots:
+            parts.append(f'<path class="point class-{k + 1}" data-class="{k + 1}" d="{dots}"/>')
+    return _svg(chart_id, title, size, size, "".join(parts))
+
+
+def _drawable(values, log):
+    return np.isfinite(values) & ((values > 0) if log else True)
+
+
+def _svg(chart_id, title, width, height, content):
+    return (
+        f'<svg role="img" aria-labelledby="{chart_id}" viewBox="0 0 {width} {height}">'
+        f'<title id="{chart_id}">{escape(title)}</title>{content}</svg>'
+    )
+
+
+def _axes(place, x, x_low, x_high, low, high, log, x_label, y_label):
+    bottom = HEIGHT - BOTTOM
+    parts = []
+    y_ticks = _log_ticks(low, high) if log else _ticks(low, high, 5)
+    for tick in y_ticks:
+        _, py = place(x_low, tick)
+        parts.append(
+            f'<path class="grid" d="M{LEFT} {py:.1f}H{WIDTH - RIGHT}"/>'
+            f'<text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{_number(tick)}</text>'
+        )
+    x_ticks = x if len(x) <= 8 else _ticks(x_low, x_high, 6)
+    for tick in x_ticks:
+        px, _ = place(tick, 1.0)
+        parts.append(
+            f'<text x="{px:.1f}" y="{bottom + 16}" text-anchor="middle">{_number(tick)}</text>'
+        )
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(
+        f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{WIDTH - RIGHT}"/>'
+        f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>'
+        f'<text x="14" y="{(TOP + bottom) / 2}" text-anchor="middle" '
+        f'transform="rotate(-90 14 {(TOP + bottom) / 2})">{escape(y_label)}</text>'
+    )
+    return "".join(parts)
+
+
+def _ticks(low, high, count):
+    """Round numbers between two limits."""
+    raw = (high - low) / count
+    scale = 10.0 ** math.floor(math.log10(raw))
+    step = scale * next(m for m in (1, 2, 5, 10) if m * scale >= raw)
+    first = math.ceil(low / step)
+    return [round(n * step, 12) for n in range(first, math.floor(high / step) + 1)]
+
+
+def _log_ticks(low, high):
+    """Powers of ten; with less than two of them between the limits also their multiples."""
+    powers = [10.0**n for n in range(math.ceil(low), math.floor(high) + 1)]
+    if len(powers) > 6:
+        powers = powers[:: math.ceil(len(powers) / 6)]
+    if len(powers) >= 2:
+        return powers
+    decades = range(math.floor(low), math.floor(high) + 1)
+    finer = [m * 10.0**n for n in decades for m in (1, 2, 5)]
+    found = [value for value in finer if low <= math.log10(value) <= high]
+    return found if len(found) >= 2 else [10.0**low, 10.0 ** ((low + high) / 2), 10.0**high]
+
+
+def _number(value):
+    if value and not 1e-3 <= abs(value) < 1e7:
+        digits, exponent = f"{value:.0e}".split("e")
+        return f"{digits}e{int(exponent)}"
+    return f"{value:.7g}"

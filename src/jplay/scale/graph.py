@@ -1,0 +1,236 @@
+"""Neighbour graphs of many samples: exact in blocks, approximate beyond, and how good they are."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from jplay._optional import import_optional
+from jplay.numerics.graph import (
+    EXACT_UP_TO,
+    laplacian_gram,
+    median_bandwidth,
+    nearest_neighbors,
+    symmetric_affinity,
+)
+
+METHODS = ("auto", "exact", "approximate")
+
+
+def neighbors(X, n_neighbors, method="auto"):
+    """Nearest neighbours of every sample among the others.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    n_neighbors : int
+    method : {"auto", "exact", "approximate"}, default="auto"
+        ``"auto"`` is exact up to 50,000 samples.
+
+    Returns
+    -------
+    indices : ndarray of shape (n_samples, n_neighbors)
+    squared_distances : ndarray of shape (n_samples, n_neighbors), float64
+    """
+    if method not in METHODS:
+        raise ValueError(f"`method` should be one of {METHODS}, got {method!r}.")
+    if method == "exact" or (method == "auto" and X.shape[0] <= EXACT_UP_TO):
+        return nearest_neighbors(X, n_neighbors)
+    return approximate_neighbors(X, n_neighbors)
+
+
+def approximate_neighbors(X, n_neighbors, *, n_lists=None, n_probes=None):
+    """Nearest neighbours by an inverted file: only the cells nearest to a sample are searched.
+
+    Candidates are found in single precision; their distances are recomputed in double.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    n_neighbors : int
+    n_lists : int, default=None
+        Number of cells; ``None`` means the square root of ``n_samples``.
+    n_probes : int, default=None
+        Cells searched per sample; ``None`` means a sixteenth of all, at least 16.
+
+    Returns
+    -------
+    indices, squared_distances : ndarrays of shape (n_samples, n_neighbors)
+        As :func:`jplay.numerics.graph.nearest_neighbors` returns them.
+    """
+    faiss = import_optional("faiss", feature="An approximate neighbour graph", extra="ann")
+    n_samples, n_features = X.shape
+    n_lists = n_lists or max(1, int(np.sqrt(n_samples)))
+    single = np.ascontiguousarray(X, dtype=np.float32)
+    quantizer = faiss.IndexFlatL2(n_features)
+    index = faiss.IndexIVFFlat(quantizer, n_features, n_lists, faiss.METRIC_L2)
+    index.train(single[:: max(1, n_samples // (64 * n_lists))])
+    index.add(single)
+    index.nprobe = min(n_lists, n_probes or max(16, n_lists // 16))
+    indices = np.empty((n_samples, n_neighbors), dtype=np.intp)
+    squared_distances = np.empty((n_samples, n_neighbors))
+    for start in range(0, n_samples, 16_384):
+        rows = slice(start, min(start + 16_384, n_samples))
+        _, found = index.search(single[rows], min(n_neighbors + 3, n_samples))
+        # An unfilled place counts as the sample itself, and the sample itself comes last.
+        own = np.arange(rows.start, rows.stop)[:, None]
+        found = np.where(found < 0, own, found)
+        exact = np.empty(found.shape)
+        for column in range(found.shape[1]):
+            differences = X[found[:, column]].astype(np.float64) - X[rows]
+            exact[:, column] = np.einsum("ij,ij->i", differences, differences)
+        exact[found == own] = np.inf
+        order = np.argsort(exact, axis=1, kind="stable")[:, :n_neighbors]
+        indices[rows] = np.take_along_axis(found, order, axis=1)
+        squared_distances[rows] = np.take_along_axis(exact, order, axis=1)
+    return indices, squared_distances
+
+
+@dataclass(frozen=True)
+class HeatGraph:
+    """Symmetric nearest-neighbour graph with heat-kernel weights, for the parameter ``affinity``.
+
+    On a Dask array or other samples in blocks, every block gets a graph of its own, joined to
+    those of its neighbours where ``overlap`` asks for it.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+    bandwidth : float or "median", default="median"
+        Width ``t`` of ``exp(-|x_i - x_j|^2 / (2 t^2))``; ``"median"`` takes the median
+        distance to the last neighbour, over all blocks.
+    method : {"auto", "exact", "approximate"}, default="auto"
+        ``"auto"`` searches exactly up to 50,000 samples (of a block).
+    overlap : int, default=0
+        Rows of the block before and of the one after among which neighbours are sought as
+        well. Worth it where the order of rows means something, as in an image. An edge
+        between two blocks gets the mean of the weights that each of them gives it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).random((100, 5))
+    >>> HeatGraph(n_neighbors=3)(X).shape
+    (100, 100)
+    """
+
+    n_neighbors: int = 10
+    bandwidth: float | str = "median"
+    method: str = "auto"
+    overlap: int = 0
+
+    def __call__(self, X):
+        indices, squared_distances = neighbors(X, self.n_neighbors, self.method)
+        width = self.bandwidth
+        if width == "median":
+            width = median_bandwidth(squared_distances)
+        return symmetric_affinity(indices, np.exp(squared_distances / (-2 * width**2)))
+
+
+def partition_affinity(X, block_sizes, graph):
+    """The graph that samples in blocks get, as one sparse matrix in memory.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    block_sizes : sequence of int
+        Number of rows of each block, in order.
+    graph : HeatGraph
+        With a number for ``bandwidth``.
+
+    Returns
+    -------
+    affinity : csr_array of shape (n_samples, n_samples)
+    """
+    if graph.bandwidth == "median":
+        raise ValueError(
+            "`graph` should have a number for `bandwidth`, got 'median'. Take `bandwidth_` of "
+            "the estimator that was fitted on the blocks."
+        )
+    n_samples = X.shape[0]
+    edges = np.cumsum([0, *block_sizes])
+    parts = []
+    for start, stop in pairwise(edges):
+        first, last = max(0, start - graph.overlap), min(n_samples, stop + graph.overlap)
+        rows = np.arange(first, last)
+        own = scipy.sparse.diags_array(((rows >= start) & (rows < stop)) / 2)
+        local = graph(X[first:last]).tocsr()
+        local = (own @ local + local @ own).tocoo()
+        parts.append((local.data, local.row + first, local.col + first))
+    weights, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # Equal places are added up: an edge between two blocks has a share in each.
+    return scipy.sparse.csr_array((weights, (rows, columns)), shape=(n_samples, n_samples))
+
+
+class GraphQuality(NamedTuple):
+    """How a graph compares with the exact one."""
+
+    recall: float
+    """Share of the exact nearest neighbours that are edges of the graph."""
+    gram_error: float
+    """``|G - G_exact|_F / |G_exact|_F`` for ``G = X^T L X``, on the sampled rows' edges."""
+    n_probes: int
+
+
+def graph_quality(X, affinity, n_neighbors=10, *, bandwidth, n_probes=1000, random_state=0):
+    """Recall of a graph and the relative error that it causes in ``X^T L X``.
+
+    Both are measured on the edges of randomly chosen samples, whose exact neighbours are
+    searched among all others; the error is that of
+    ``sum_i sum_j w_ij (x_i - x_j)(x_i - x_j)^T`` over those samples ``i`` and their
+    ``n_neighbors`` heaviest edges.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    affinity : sparse array of shape (n_samples, n_samples)
+    n_neighbors : int, default=10
+    bandwidth : float
+        Width of the heat kernel with which the graph was built.
+    n_probes : int, default=1000
+    random_state : int, default=0
+
+    Returns
+    -------
+    GraphQuality
+    """
+    n_samples = X.shape[0]
+    affinity = scipy.sparse.csr_array(affinity)
+    rng = np.random.default_rng(random_state)
+    probes = np.sort(rng.choice(n_samples, min(n_probes, n_samples), replace=False))
+    squared_norms = np.einsum("ij,ij->i", X, X)
+    found = shared = 0
+    gram, exact_gram = np.zeros((2, X.shape[1], X.shape[1]))
+    for i in probes:
+        distances = squared_norms - 2 * (X @ X[i]) + squared_norms[i]
+        distances[i] = np.inf
+        exact = np.argpartition(distances, n_neighbors - 1)[:n_neighbors]
+        edges = slice(affinity.indptr[i], affinity.indptr[i + 1])
+        columns, weights = affinity.indices[edges], affinity.data[edges]
+        shared += len(np.intersect1d(exact, columns))
+        found += n_neighbors
+        heaviest = np.argsort(-weights, kind="stable")[:n_neighbors]
+        for total, others in ((gram, columns[heaviest]), (exact_gram, exact)):
+            differences = X[others].astype(np.float64) - X[i]
+            squares = np.einsum("ij,ij->i", differences, differences)
+            total += (differences.T * np.exp(squares / (-2 * bandwidth**2))) @ differences
+    error = np.linalg.norm(gram - exact_gram) / np.linalg.norm(exact_gram)
+    return GraphQuality(shared / found, float(error), len(probes))
+
+
+def gram_error(X, affinity, exact_affinity):
+    """``|X^T (L - L_exact) X|_F / |X^T L_exact X|_F`` for two graphs in memory."""
+    X = np.asarray(X, dtype=np.float64)
+    gram, exact = (laplacian_gram(X, graph)[0] for graph in (affinity, exact_affinity))
+    return float(np.linalg.norm(gram - exact) / np.linalg.norm(exact))
+
+
+def approximate_heat_affinity(X, n_neighbors=10, bandwidth="median"):
+    """:func:`jplay.numerics.graph.heat_affinity` with approximate neighbours."""
+    indices, squared_distances = approximate_neighbors(X, n_neighbors)
+    if bandwidth == "median":
+        bandwidth = median_bandwidth(squared_distances)
+    weights = np.exp(squared_distances / (-2 * bandwidth**2))
+    return symmetric_affinity(indices, weights), float(bandwidth)

@@ -1,0 +1,382 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_multilabel_classification
+from sklearn.metrics import hamming_loss
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import normalize
+from sklearn.utils import Bunch
+
+from jplay.datasets import load_digits, make_hyperspectral_scene, repeated_per_class_splits
+from jplay.experiments import (
+    Experiment,
+    Table,
+    available_recipes,
+    load_recipes,
+    parse_recipe,
+    runner,
+    study_recipe,
+    write_results,
+)
+from jplay.experiments._problem import load_file
+from jplay.experiments._recipe import Dataset
+from tiny_recipes import tiny
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    experiment = Experiment(parse_recipe(tiny()), tmp_path_factory.mktemp("tiny"))
+    seen = []
+    experiment.run(progress=seen.append)
+    return experiment, seen
+
+
+def test_run_computes_every_cell_once(finished):
+    experiment, _ = finished
+    # 3 splits of 4 rows in 2 columns, and a column of their own for two rows.
+    assert len(experiment.cell_records()) == 3 * (4 * 2 + 2)
+    assert set(experiment.records.times_done().values()) == {1}
+    assert experiment.failures() == []
+    assert not list(experiment.folder.glob("fits/*")), "fits are kept only as long as needed"
+
+
+def test_run_counts_its_progress_to_the_end(finished):
+    _, seen = finished
+    assert [p.n_done for p in seen if p.n_total == 3] == [0, 1, 2, 3]
+    assert [p.n_done for p in seen if p.n_total == 12] == list(range(13))
+    assert seen[-1].label == "J-Play_2, split 3"
+
+
+def test_cells_are_what_the_estimators_give_by_hand(finished):
+    experiment, _ = finished
+    digits = load_digits()
+    X = normalize(digits.data, norm="max")
+    draws = repeated_per_class_splits(8, n_repeats=3, random_state=1).split(X, digits.target)
+    found = [
+        r["result"]["overall_accuracy"]
+        for r in experiment.cell_records()
+        if (r["method"], r["classifier"]) == ("baseline", "NN")
+    ]
+    expected = []
+    for train, test in draws:
+        knn = KNeighborsClassifier(1).fit(X[train], digits.target[train])
+        expected.append(knn.score(X[test], digits.target[test]))
+    assert found == pytest.approx(expected)
+
+
+def test_chosen_parameters_are_used_and_recorded(finished):
+    experiment, _ = finished
+    assert sorted(experiment.chosen()) == [("weights", 0), ("weights", 1), ("weights", 2)]
+    for record in experiment.cell_records():
+        if record["method"].startswith("J-Play"):
+            chosen = experiment.chosen()["weights", record["split"]]["result"]["parameters"]
+            assert chosen.items() <= record["parameters"].items()
+            assert record["parameters"]["n_layers"] == record["depth"]
+            assert len(record["fit"]["layer_sizes"]) == record["depth"]
+
+
+def test_choice_sees_training_samples_alone(tmp_path):
+    """Whatever stands at the place of test samples, the choice is the same."""
+    digits = load_digits()
+    train, test = digits.train_indices, digits.test_indices
+    spoiled = digits.data.copy()
+    spoiled[test] = np.random.default_rng(0).random((test.size, 64))
+    choices = []
+    for name, data in (("plain", digits.data), ("spoiled", spoiled)):
+        recipe = parse_recipe(tiny(split={"kind": "given"}))
+        bunch = Bunch(
+            data=data[np.r_[train[:120], test]],
+            target=digits.target[np.r_[train[:120], test]],
+            train_indices=np.arange(120),
+            test_indices=np.arange(120, 120 + test.size),
+        )
+        experiment = Experiment(recipe, tmp_path / name, data=bunch)
+        (task,) = experiment.choices
+        runner.run_choice(experiment, task, runner.os.getpid())
+        result = experiment.chosen()["weights", 0]["result"]
+        choices.append((result["parameters"], result["trials"]))
+    assert choices[0] == choices[1]
+
+
+def test_a_subspace_is_fitted_once_for_all_its_classifiers(tmp_path, monkeypatch):
+    fits = []
+    real = runner.fit_row
+
+    def counted(experiment, method, params, split):
+        fits.append((method.name, split))
+        return real(experiment, method, params, split)
+
+    monkeypatch.setattr(runner, "fit_row", counted)
+    recipe = parse_recipe(tiny()).restricted(n_splits=1)
+    Experiment(recipe, tmp_path).run()
+    assert sorted(fits) == [("J-Play_1", 0), ("J-Play_2", 0), ("PCA", 0), ("baseline", 0)]
+
+
+def test_run_resumes_and_adds_only_what_is_new(tmp_path, monkeypatch):
+    recipe = parse_recipe(tiny())
+    Experiment(recipe.restricted(n_splits=1, methods=["PCA"]), tmp_path).run()
+    assert len(Experiment(recipe, tmp_path).cell_records()) == 2
+    experiment = Experiment(recipe.restricted(n_splits=2, methods=["PCA", "baseline"]), tmp_path)
+    experiment.run()
+    assert len(experiment.cell_records()) == 8
+    assert set(experiment.records.times_done().values()) == {1}
+    monkeypatch.setattr(runner, "fit_row", None)
+    experiment.run()
+
+
+def test_changed_parameters_are_new_cells(tmp_path):
+    Experiment(parse_recipe(tiny()).restricted(n_splits=1, methods=["PCA"]), tmp_path).run()
+    table = tiny()
+    table["methods"][1]["params"]["n_components"] = 9
+    changed = Experiment(parse_recipe(table).restricted(n_splits=1, methods=["PCA"]), tmp_path)
+    assert changed.cell_records() == []
+    transductive = tiny()
+    transductive["classifiers"][0]["features"] = ["unit-range"]
+    recipe = parse_recipe(transductive).restricted(n_splits=1, methods=["PCA"])
+    keys = [
+        Experiment(recipe, tmp_path, scaling=scaling).tasks[0].cells[0].key
+        for scaling in ("inductive", "transductive")
+    ]
+    assert keys[0] != keys[1]
+
+
+def test_failed_cells_are_recorded_with_their_error_and_tried_again(tmp_path, monkeypatch):
+    recipe = parse_recipe(tiny()).restricted(n_splits=1, methods=["baseline", "PCA"])
+    real = runner.make_classifier
+
+    def broken(classifier, seed):
+        if classifier.name == "CCF":
+            raise MemoryError("no room")
+        return real(classifier, seed)
+
+    monkeypatch.setattr(runner, "make_classifier", broken)
+    experiment = Experiment(recipe, tmp_path)
+    experiment.run()
+    assert {f["error"] for f in experiment.failures()} == {"MemoryError: no room"}
+    assert len(experiment.cell_records()) == 2
+    assert Table.of(experiment).entries["PCA", "CCF"].text() == "failed"
+    assert "failed: PCA, CCF" in write_and_read(experiment)
+    monkeypatch.setattr(runner, "make_classifier", real)
+    experiment.run()
+    assert experiment.failures() == []
+    assert len(experiment.cell_records()) == 4
+    assert set(experiment.records.times_done().values()) == {1}
+
+
+def write_and_read(experiment):
+    write_results(experiment, Table.of(experiment), experiment.folder, figures=False)
+    return (experiment.folder / "table.md").read_text()
+
+
+def test_a_method_that_fails_does_not_stop_the_others(tmp_path):
+    table = tiny()
+    table["methods"][1]["params"]["n_components"] = 500
+    experiment = Experiment(parse_recipe(table).restricted(n_splits=1), tmp_path)
+    experiment.run()
+    assert {f["method"] for f in experiment.failures()} == {"PCA"}
+    assert "n_components=500" in experiment.failures()[0]["error"]
+    assert len(experiment.cell_records()) == 8
+
+
+def test_processes_give_the_same_table(finished, tmp_path):
+    experiment, _ = finished
+    parallel = Experiment(experiment.recipe, tmp_path)
+    parallel.run(n_jobs=2)
+    assert set(parallel.records.times_done().values()) == {1}
+    assert Table.of(parallel).to_markdown() == Table.of(experiment).to_markdown()
+
+
+def test_table_sets_ours_beside_the_published_figures(finished):
+    experiment, _ = finished
+    table = Table.of(experiment)
+    entry = table.entries["J-Play_2", "NN"]
+    accuracies = [
+        100 * r["result"]["overall_accuracy"]
+        for r in experiment.cell_records()
+        if (r["method"], r["classifier"]) == ("J-Play_2", "NN")
+    ]
+    assert entry.mean == pytest.approx(np.mean(accuracies))
+    assert entry.deviation == pytest.approx(np.std(accuracies, ddof=1))
+    assert entry.difference == pytest.approx(np.mean(accuracies) - 86.0)
+    lines = table.to_markdown().splitlines()
+    assert lines[0].split(" | ")[3:6] == ["NN", "published", "diff."]
+    assert f"| 86.00 | {entry.difference:+.2f} |" in lines[-1]
+    csv_lines = table.to_csv().splitlines()
+    assert len(csv_lines) == 1 + 10
+    assert csv_lines[0].startswith("method,depth,classifier")
+
+
+def test_results_and_figures_are_written(finished):
+    pytest.importorskip("matplotlib", reason="figures")
+    experiment, _ = finished
+    recipe = replace(experiment.recipe, faces="J-Play_1", convergence="J-Play_2")
+    experiment = Experiment(recipe, experiment.folder)
+    written = write_results(experiment, Table.of(experiment), experiment.folder)
+    assert sorted(path.name for path in written) == [
+        "parameters.csv",
+        "table.csv",
+        "table.md",
+        "tiny-convergence.png",
+        "tiny-depth.png",
+        "tiny-faces.png",
+    ]
+    assert all(path.stat().st_size > 100 for path in written)
+
+
+def test_houston_recipe_runs_on_a_scene_of_the_same_layout(tmp_path):
+    pytest.importorskip("matplotlib", reason="maps")
+    scene = make_hyperspectral_scene(
+        60, 100, n_bands=144, n_classes=15, split="random", random_state=0
+    )
+    (recipe,) = load_recipes("houston")
+    assert recipe.quickened().dataset.fingerprint is not None
+    kept = ["baseline", "LDA", "J-Play_1, fast solver", "J-Play_2, paper's schedule"]
+    recipe = recipe.restricted(methods=kept)
+    recipe = recipe.__class__(
+        **{
+            **recipe.__dict__,
+            "dataset": recipe.dataset.__class__("synthetic-scene"),
+            "methods": tuple(m.__class__(**{**m.__dict__, "search": None}) for m in recipe.methods),
+            "classifiers": tuple(
+                c.__class__(**{**c.__dict__, "params": {"n_estimators": 5}})
+                if c.name == "CCF"
+                else c
+                for c in recipe.classifiers
+                if c.name != "KSVM"
+            ),
+        }
+    )
+    experiment = Experiment(recipe, tmp_path, data=scene)
+    experiment.run()
+    assert experiment.failures() == []
+    table = Table.of(experiment)
+    assert table.entries["LDA", "NN"].published == 75.81
+    assert table.entries["J-Play_1, fast solver", "NN"].mean > 60
+    written = write_results(experiment, table, tmp_path)
+    assert "houston-maps.png" in [path.name for path in written]
+    maps = [np.load(path)["labels"] for path in tmp_path.glob("maps/*.npz")]
+    assert len(maps) == 4
+    assert {m.shape for m in maps} == {(60, 100)}
+    test_pixels = scene.pixel_indices[scene.test_indices]
+    agreement = [np.mean(m.ravel()[test_pixels] == scene.target[scene.test_indices]) for m in maps]
+    in_table = [table.entries[method.name, "CCF"].mean / 100 for method in recipe.methods]
+    assert sorted(agreement) == pytest.approx(sorted(in_table))
+
+
+def test_multilabel_recipe_reports_the_five_figures(tmp_path):
+    X, Y = make_multilabel_classification(200, 20, n_classes=5, random_state=0)
+    bunch = Bunch(data=X, target=Y, train_indices=np.arange(120), test_indices=np.arange(120, 200))
+    (recipe,) = load_recipes("emotions")
+    recipe = recipe.quickened()
+    recipe = replace(
+        recipe,
+        dataset=Dataset("multilabel"),
+        methods=tuple(
+            replace(m, params={**m.params, "n_components": 8}) if m.kind == "jplay" else m
+            for m in recipe.methods
+        ),
+        classifiers=tuple(
+            replace(c, params={"n_estimators": 10}) if c.kind == "forest" else c
+            for c in recipe.classifiers
+        ),
+    )
+    experiment = Experiment(recipe, tmp_path, data=bunch)
+    experiment.run()
+    assert experiment.failures() == []
+    table = Table.of(experiment)
+    everything_absent = hamming_loss(Y[120:], np.zeros_like(Y[120:]))
+    for entry in table.entries.values():
+        assert 0 < entry.labels["hamming_loss"] < everything_absent
+        assert 0.5 < entry.labels["average_precision"] <= 1
+        assert 0 <= entry.labels["ranking_loss"] < 0.5
+    assert len(table.to_markdown().splitlines()) == 2 + 3 + 4
+
+
+@pytest.mark.parametrize("name", available_recipes())
+def test_packaged_recipes_are_complete(name):
+    for recipe in load_recipes(name):
+        names = [method.name for method in recipe.methods]
+        assert len(set(names)) == len(names)
+        quick = recipe.quickened()
+        assert quick.methods, "quick keeps rows"
+        assert all(method.search is None for method in quick.methods)
+        fast = [m for m in quick.methods if m.kind == "jplay"]
+        assert all({"alpha", "gamma", "n_components"} <= set(m.params) for m in fast)
+        assert recipe.dataset.fingerprint
+        if name.startswith("table"):
+            assert len(recipe.methods) == 8 + 7 + 7
+            published = [m for m in recipe.methods if m.published]
+            assert len(published) == 21
+            assert all(set(m.published) == {"NN", "KSVM", "CCF"} for m in published)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": "red"}, "got also colour"),
+        ({"split": {"kind": "leave-one-out"}}, '"given" or "per-class"'),
+        ({"dataset": {"loader": "moon"}}, "`loader` should be one of"),
+    ],
+)
+def test_mistakes_in_a_recipe_are_named(change, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        Experiment(parse_recipe(tiny(**change)), tmp_path)
+
+
+def test_depth_lists_of_wrong_length_and_unknown_searches_are_refused():
+    table = tiny()
+    table["methods"][2]["published"] = {"NN": [1.0]}
+    with pytest.raises(ValueError, match="2 values"):
+        parse_recipe(table)
+    table = tiny(searches={})
+    with pytest.raises(ValueError, match="`search` of method"):
+        parse_recipe(table)
+
+
+def test_other_data_than_the_recipe_expects_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="not those it was written for"):
+        Experiment(parse_recipe(tiny(dataset={"loader": "digits", "fingerprint": "0"})), tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["npz", "csv", "mat", "divided"])
+def test_study_reads_the_layouts_of_own_files(tmp_path, layout):
+    rng = np.random.default_rng(0)
+    X, labels = rng.random((40, 5)), np.repeat(["ash", "oak"], 20)
+    path = tmp_path / f"own.{'npz' if layout == 'divided' else layout}"
+    if layout == "npz":
+        np.savez(path, X=X, y=labels)
+    elif layout == "divided":
+        np.savez(path, X_train=X[::2], y_train=labels[::2], X_test=X[1::2], y_test=labels[1::2])
+    elif layout == "mat":
+        from scipy.io import savemat
+
+        savemat(path, {"fea": X, "gnd": np.repeat([1, 2], 20)})
+    else:
+        rows = [
+            ",".join([*map(repr, row.tolist()), label])
+            for row, label in zip(X, labels, strict=True)
+        ]
+        path.write_text("a,b,c,d,e,kind\n" + "\n".join(rows))
+    data = load_file(path)
+    assert data.data.shape == (40, 5)
+    assert np.bincount(data.target).tolist() == [0, 20, 20]
+    recipe = study_recipe(path, n_train=5, n_components=3)
+    assert recipe.split.kind == ("given" if layout == "divided" else "per-class")
+    assert [m.name for m in recipe.methods][-3:] == ["J-Play_1", "J-Play_2", "J-Play_3"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b\n1,x\n2,x\n", "at least two classes"),
+        ("a,b\nred,x\nblue,y\n", "numbers in every column"),
+    ],
+)
+def test_study_refuses_files_it_cannot_use(tmp_path, content, message):
+    path = tmp_path / "own.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load_file(path)
+    with pytest.raises(ValueError, match=r"\.npz, \.csv or \.mat"):
+        load_file(tmp_path / "own.txt")
