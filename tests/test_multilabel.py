@@ -15,7 +15,13 @@ from jplay.numerics.thresholds import best_f1_threshold
 
 
 @pytest.mark.filterwarnings("ignore:`n_neighbors` should be less:UserWarning")
-@parametrize_with_checks([MultiLabelJPlay(JPlay(n_layers=1), cv=2)])
+@parametrize_with_checks(
+    [MultiLabelJPlay(JPlay(n_layers=1), cv=2)],
+    # As with JPlay: a repeated sample would be its own neighbour.
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": "weights do not repeat samples"
+    },
+)
 def test_estimator_fulfils_sklearn_contract(estimator, check):
     check(estimator)
 
@@ -158,3 +164,20 @@ def test_class_labels_are_taken_too():
     names = np.array(["a", "b", "c"])[y]
     model = MultiLabelJPlay(n_neighbors=5, cv=3).fit(X, names)
     assert model.score(X, names) > 0.93
+
+
+@pytest.mark.parametrize("head", ["projection", "neighbors", "stacked"])
+def test_sample_weights_reach_every_head(problem, head):
+    """Samples with wrong labels hardly matter once they weigh next to nothing."""
+    X, Y, X_test, Y_test = problem
+    wrong = np.arange(len(Y)) % 3 == 0
+    noisy = np.where(wrong[:, None], 1 - Y, Y)
+    settings = {"head": head, "thresholds": 0.5, "n_neighbors": 10, "cv": 3}
+    plain = MultiLabelJPlay(**settings).fit(X, noisy)
+    weighted = MultiLabelJPlay(**settings).fit(X, noisy, sample_weight=np.where(wrong, 1e-6, 1.0))
+    losses = [
+        label_ranking_loss(Y_test, model.decision_function(X_test)) for model in (plain, weighted)
+    ]
+    assert losses[1] < losses[0]
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        MultiLabelJPlay(**settings).fit(X, Y, sample_weight=-np.ones(len(Y)))

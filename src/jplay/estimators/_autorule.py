@@ -220,7 +220,7 @@ class AutoRULe(AffineMap, BaseEstimator):
                     "tol": self.tol,
                 },
             )
-        raise_if_collapsed(statistics.X_root, layer.theta, len(X), self.fit_intercept)
+        raise_if_collapsed(statistics.X_root, layer.theta, X.shape[0], self.fit_intercept)
         xp = namespace(X)
         components, intercept = first_input.first_projection(layer.theta)
         self.components_ = xp.astype(components, X.dtype)

@@ -1,6 +1,8 @@
 """Multi-label prediction on top of J-Play: neighbours, label correlation, thresholds."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
@@ -8,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from jplay.estimators._jplay import JPlay
 from jplay.estimators._linear import float_dtypes
@@ -98,7 +100,7 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn the subspace, the heads and the thresholds.
 
         Parameters
@@ -106,6 +108,9 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_labels) or (n_samples,)
             A 0/1 indicator matrix (dense or sparse), or class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample in the prediction loss, as a neighbour and in the combination
+            of the heads; see :meth:`JPlay.fit`.
 
         Returns
         -------
@@ -116,16 +121,21 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         )
         Y, self.classes_, self._multilabel = encode_host_targets(y)
         Y = Y.astype(np.int64)
-        self.model_, self._index, self._train_Y = self._fit_heads(X, Y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        self._heads = self._fit_heads(X, Y, sample_weight)
+        self.model_ = self._heads.model
         self._combiner = None
         self.out_of_fold_scores_ = None
         if self.head == "stacked" or isinstance(self.thresholds, str):
             folds = iterative_folds(
                 Y, min(self.cv, len(Y) // 2), check_random_state(self.random_state)
             )
-            scores = self._out_of_fold(X, Y, folds)
+            scores = self._out_of_fold(X, Y, folds, sample_weight)
             if self.head == "stacked":
-                self._combiner, scores = _combine(scores, Y, folds, self.coupling)
+                self._combiner, scores = _combine(scores, Y, folds, self.coupling, sample_weight)
             else:
                 scores = scores[0 if self.head == "projection" else 1]
             self.out_of_fold_scores_ = scores
@@ -148,21 +158,21 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
                 f"`thresholds` should be a number for a model without out-of-fold scores, got "
                 f"{thresholds!r}. Set it before fit."
             )
-        self.thresholds_ = _choose_thresholds(thresholds, self.out_of_fold_scores_, self._train_Y)
+        self.thresholds_ = _choose_thresholds(thresholds, self.out_of_fold_scores_, self._heads.Y)
         return self
 
-    def _fit_heads(self, X, Y):
+    def _fit_heads(self, X, Y, weight):
         model = JPlay(n_layers=1) if self.estimator is None else clone(self.estimator)
-        model.set_params(unlabelled=None).fit(X, Y)
-        return model, NearestNeighbors().fit(model.transform(X)), Y
+        model.set_params(unlabelled=None).fit(X, Y, sample_weight=weight)
+        return _Heads(model, NearestNeighbors().fit(model.transform(X)), Y, weight)
 
-    def _out_of_fold(self, X, Y, folds):
+    def _out_of_fold(self, X, Y, folds, weight):
         """Scores (2, n_samples, n_labels) by models that have not seen the sample."""
         scores = np.zeros((2, *Y.shape))
         for fold in np.unique(folds):
             held = folds == fold
-            heads = self._fit_heads(X[~held], Y[~held])
-            scores[:, held] = _head_scores(*heads, X[held], self.n_neighbors)
+            heads = self._fit_heads(X[~held], Y[~held], None if weight is None else weight[~held])
+            scores[:, held] = heads.scores(X[held], self.n_neighbors)
         return scores
 
     def decision_function(self, X):
@@ -180,7 +190,7 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "model_")
         X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
-        scores = _head_scores(self.model_, self._index, self._train_Y, X, self.n_neighbors)
+        scores = self._heads.scores(X, self.n_neighbors)
         if self.head == "stacked":
             scores = self._combiner(scores)
         else:
@@ -213,38 +223,51 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _head_scores(model, index, train_Y, X, n_neighbors):
-    """Scores (2, n_samples, n_labels) of the label projection and of the neighbours."""
-    Z = model.transform(X)
-    distances, neighbors = index.kneighbors(Z, n_neighbors=min(n_neighbors, len(train_Y)))
-    weights = 1 / (distances + 1e-3 * distances.mean(axis=1, keepdims=True) + 1e-12)
-    weights /= weights.sum(axis=1, keepdims=True)
-    by_neighbors = np.stack(
-        [np.einsum("ij,ij->i", weights, train_Y[neighbors, k]) for k in range(train_Y.shape[1])],
-        axis=1,
-    )
-    return np.stack([Z @ model.coef_.T, by_neighbors])
+@dataclass(frozen=True)
+class _Heads:
+    """The label projection, and the neighbours in the subspace."""
+
+    model: Any
+    index: Any
+    Y: Any
+    weight: Any
+
+    def scores(self, X, n_neighbors):
+        """Scores (2, n_samples, n_labels) of the label projection and of the neighbours."""
+        Z = self.model.transform(X)
+        distances, neighbors = self.index.kneighbors(Z, n_neighbors=min(n_neighbors, len(self.Y)))
+        weights = 1 / (distances + 1e-3 * distances.mean(axis=1, keepdims=True) + 1e-12)
+        if self.weight is not None:
+            weights = weights * self.weight[neighbors]
+        totals = weights.sum(axis=1, keepdims=True)
+        weights /= np.where(totals > 0, totals, 1)
+        by_neighbors = np.stack(
+            [np.einsum("ij,ij->i", weights, column[neighbors]) for column in self.Y.T], axis=1
+        )
+        return np.stack([Z @ self.model.coef_.T, by_neighbors])
 
 
 class _Combiner:
     """One logistic regression per label, on its own two scores and a few of all labels."""
 
-    def __init__(self, scores, Y, coupling):
+    def __init__(self, scores, Y, coupling, weight):
         both = np.concatenate(list(scores), axis=1)
         self.mean = both.mean(axis=0)
         n_components = min(coupling, *both.shape)
         _, _, axes = np.linalg.svd(both - self.mean, full_matrices=False)
         self.axes = axes[:n_components]
         self.rules = [
-            self._rule(self._features(scores, label), Y[:, label]) for label in range(Y.shape[1])
+            self._rule(self._features(scores, label), Y[:, label], weight)
+            for label in range(Y.shape[1])
         ]
 
     @staticmethod
-    def _rule(features, truth):
+    def _rule(features, truth, weight):
         if truth.min() == truth.max():
             return float(truth[0])
         scale = features.std(axis=0) + 1e-12
-        return LogisticRegression(max_iter=1000).fit(features / scale, truth), scale
+        rule = LogisticRegression(max_iter=1000).fit(features / scale, truth, sample_weight=weight)
+        return rule, scale
 
     def _features(self, scores, label):
         both = np.concatenate(list(scores), axis=1) - self.mean
@@ -262,14 +285,15 @@ class _Combiner:
         return combined
 
 
-def _combine(scores, Y, folds, coupling):
+def _combine(scores, Y, folds, coupling, weight):
     """The combination of the heads, and its own out-of-fold scores."""
     out_of_fold = np.empty(Y.shape)
     for fold in np.unique(folds):
         held = folds == fold
-        combiner = _Combiner(scores[:, ~held], Y[~held], coupling)
+        seen = None if weight is None else weight[~held]
+        combiner = _Combiner(scores[:, ~held], Y[~held], coupling, seen)
         out_of_fold[held] = combiner(scores[:, held])
-    return _Combiner(scores, Y, coupling), out_of_fold
+    return _Combiner(scores, Y, coupling, weight), out_of_fold
 
 
 def _choose_thresholds(thresholds, scores, Y):
