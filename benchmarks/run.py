@@ -380,14 +380,14 @@ def environment():
 def write_page(record, folder):
     lines = ["# Speed on the CPU", "", "Made by `make bench`. Hardware and versions:", ""]
     lines += [f"- {key}: {value}" for key, value in record["environment"].items()]
-    for row in record.get("compressed", []):
+    for row in record.get("compressed", []) + record.get("compressed_again", []):
         lines += [
             "",
             f"Layer problem, n = {row['n']}, d = {row['d']}, r = {row['r']}, {row['threads']} "
             f"thread(s): {row['plain_over_compressed']:.1f} times faster than the plain "
             f"transcription, {row['compressed_over_products']:.2f} times its two products.",
         ]
-    for row in record.get("small", []):
+    for row in record.get("small", []) + record.get("small_again", []):
         lines += ["", f"n = 695, {row['threads']} thread(s): {row['ratio']:.2f} times faster."]
     for row in record.get("memory", []):
         lines += [
