@@ -339,7 +339,7 @@ def memory():
     try:
         with cluster(2, "1GB") as client:
             X = da.from_zarr(str(folder / "X"))
-            model = JPlay(layer_sizes=[20], affinity=chain_graph, max_iter=5, verbose=1)
+            model = JPlay(layer_sizes=[20], n_neighbors=5, max_iter=5, verbose=1)
             with EachIteration(time.perf_counter) as seen:
                 total, _ = timed(model.fit, X, np.concatenate(labels))
             peaks = client.run(peak_memory)
