@@ -7,6 +7,7 @@ import typer
 from jplay import __version__
 from jplay.cli._ablate import ablate
 from jplay.cli._assess import assess
+from jplay.cli._data import data
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
 from jplay.cli._fit import fit
@@ -47,6 +48,7 @@ def jplay(
 
 
 app.command()(ablate)
+app.add_typer(data, name="data")
 app.command()(demo)
 app.command()(fit)
 app.command()(predict)
