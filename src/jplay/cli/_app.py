@@ -16,6 +16,7 @@ from jplay.cli._map import map_image
 from jplay.cli._predict import predict
 from jplay.cli._report import report
 from jplay.cli._reproduce import reproduce, study
+from jplay.cli._tune import tune
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -58,3 +59,4 @@ app.command()(info)
 app.command()(report)
 app.command()(reproduce)
 app.command()(study)
+app.command()(tune)
