@@ -5,8 +5,9 @@ import pytest
 
 pytest.importorskip("typer", reason="the command line needs typer")
 pytest.importorskip("skops", reason="models are saved with skops")
-pandas = pytest.importorskip("pandas", reason="tables are read with pandas")
+pytest.importorskip("pandas", reason="tables are read with pandas")
 
+import pandas
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from typer.testing import CliRunner
