@@ -127,6 +127,7 @@ def test_unknown_recipe_and_row_name_the_choices(recipe_file, tmp_path):
 
 
 def study(tmp_path, *options):
+    tmp_path.mkdir(exist_ok=True)
     rng = np.random.default_rng(0)
     y = np.repeat([1, 2, 3], 30)
     np.savez(tmp_path / "own.npz", X=rng.normal(size=(90, 8)) + 3 * np.eye(3, 8)[y - 1], y=y)
@@ -179,3 +180,32 @@ def test_failing_report_does_not_fail_the_run(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "No report: no room left" in result.stderr
     assert not (tmp_path / "out" / "own" / "report.html").exists()
+
+
+def test_report_of_a_scene_has_its_map(tmp_path):
+    pytest.importorskip("jinja2", reason="the report needs jinja2")
+    size = {"height": 24, "width": 20, "n_bands": 12, "n_classes": 3}
+    recipe = tiny(
+        name="scene",
+        dataset={"loader": "synthetic-scene", "options": size},
+        split={"kind": "per-class", "n_train": 8, "n_splits": 1, "seed": 1},
+    )
+    (tmp_path / "scene.toml").write_text(to_toml(recipe))
+    result = reproduce(
+        *(tmp_path / "scene.toml", "--method", "J-Play_1", "--classifier", "own"),
+        *("--no-figures", "-o", tmp_path / "out"),
+    )
+    assert result.exit_code == 0, result.output
+    run = Run.load(tmp_path / "out" / "scene")
+    assert run.scene is not None
+    assert run.feature_axis == "Wavelength (nm)"
+    assert "report.html" in result.stdout
+
+
+def test_long_fit_is_not_repeated_for_the_report(tmp_path, monkeypatch):
+    monkeypatch.setattr("jplay.cli._run_report.LONGEST_FIT", 0.0)
+    result = study(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "Add --keep-fits" in " ".join(result.stderr.split())
+    assert study(tmp_path / "kept", "--keep-fits").exit_code == 0
+    assert (tmp_path / "kept" / "out" / "own" / "report.html").exists()
