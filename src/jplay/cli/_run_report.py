@@ -97,7 +97,8 @@ def _facts(experiment, best):
         f"{'labels' if problem.multilabel else 'classes'}",
         "Row": f"{best['method']}, which has the best figure ({best['classifier']}) of J-Play's "
         f"rows on the test samples of split 1 of {len(problem.splits)}",
-        "Table": "means over the splits",
+        "Table": "means over the splits; the confusion matrix and the map are of the row's own "
+        "classifier",
         "Time": f"{best['fit']['seconds']:.1f} s for the fit",
     }
 
