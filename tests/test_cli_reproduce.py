@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import jplay
 from jplay.cli._app import app
 from jplay.experiments.records import RecordFile
+from jplay.report import Run
 from tiny_recipes import tiny, to_toml
 
 
@@ -125,23 +126,86 @@ def test_unknown_recipe_and_row_name_the_choices(recipe_file, tmp_path):
     assert "J-Play_2" in result.stderr
 
 
-def test_study_runs_the_comparison_on_own_data(tmp_path):
+def study(tmp_path, *options):
+    tmp_path.mkdir(exist_ok=True)
     rng = np.random.default_rng(0)
     y = np.repeat([1, 2, 3], 30)
     np.savez(tmp_path / "own.npz", X=rng.normal(size=(90, 8)) + 3 * np.eye(3, 8)[y - 1], y=y)
-    result = CliRunner().invoke(
+    return CliRunner().invoke(
         app,
         [
             *("study", "--data", str(tmp_path / "own.npz"), "--n-train", "10", "--splits", "1"),
             *("--n-components", "4", "--max-layers", "2", "--method", "baseline"),
             *("--method", "LDA", "--method", "J-Play*", "--classifier", "NN"),
             *("--classifier", "own*", "--no-figures", "--json"),
-            *("--output-dir", str(tmp_path / "out")),
+            *("--output-dir", str(tmp_path / "out"), *options),
         ],
     )
+
+
+def test_study_runs_the_comparison_on_own_data(tmp_path):
+    result = study(tmp_path)
     assert result.exit_code == 0, result.output
     (summary,) = json.loads(result.stdout)
     accuracy = {(c["method"], c["classifier"]): c["ours"] for c in summary["cells"]}
     assert len(accuracy) == 2 + 2 * 3
     assert min(accuracy.values()) > 70
     assert (tmp_path / "out" / "own" / "table.md").exists()
+
+
+def test_study_ends_with_a_report_of_its_best_row(tmp_path):
+    pytest.importorskip("jinja2", reason="the report needs jinja2")
+    result = study(tmp_path)
+    assert result.exit_code == 0, result.output
+    (summary,) = json.loads(result.stdout)
+    page = tmp_path / "out" / "own" / "report.html"
+    assert str(page) in summary["files"]
+    run = Run.load(page.parent)
+    assert len(run.scores) == len(summary["cells"])
+    ours = [cell for cell in summary["cells"] if cell["method"].startswith("J-Play")]
+    highest = max(cell["ours"] for cell in ours)
+    best = {cell["method"] for cell in ours if cell["ours"] == highest}
+    assert run.facts["Row"].partition(",")[0] in best
+    assert [point["n_layers"] for point in run.depth] == [1, 2]
+    assert run.confusion.sum() == 60
+    assert "own.npz" in page.read_text(encoding="utf-8")
+
+
+def test_failing_report_does_not_fail_the_run(tmp_path, monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("no room\nleft")
+
+    monkeypatch.setattr("jplay.cli._run_report.write_run_report", broken)
+    result = study(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "No report: no room left" in result.stderr
+    assert not (tmp_path / "out" / "own" / "report.html").exists()
+
+
+def test_report_of_a_scene_has_its_map(tmp_path):
+    pytest.importorskip("jinja2", reason="the report needs jinja2")
+    size = {"height": 24, "width": 20, "n_bands": 12, "n_classes": 3}
+    recipe = tiny(
+        name="scene",
+        dataset={"loader": "synthetic-scene", "options": size},
+        split={"kind": "per-class", "n_train": 8, "n_splits": 1, "seed": 1},
+    )
+    (tmp_path / "scene.toml").write_text(to_toml(recipe))
+    result = reproduce(
+        *(tmp_path / "scene.toml", "--method", "J-Play_1", "--classifier", "own"),
+        *("--no-figures", "-o", tmp_path / "out"),
+    )
+    assert result.exit_code == 0, result.output
+    run = Run.load(tmp_path / "out" / "scene")
+    assert run.scene is not None
+    assert run.feature_axis == "Wavelength (nm)"
+    assert "report.html" in result.stdout
+
+
+def test_long_fit_is_not_repeated_for_the_report(tmp_path, monkeypatch):
+    monkeypatch.setattr("jplay.cli._run_report.LONGEST_FIT", 0.0)
+    result = study(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "Add --keep-fits" in " ".join(result.stderr.split())
+    assert study(tmp_path / "kept", "--keep-fits").exit_code == 0
+    assert (tmp_path / "kept" / "out" / "own" / "report.html").exists()

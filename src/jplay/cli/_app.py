@@ -7,6 +7,7 @@ import typer
 from jplay import __version__
 from jplay.cli._ablate import ablate
 from jplay.cli._assess import assess
+from jplay.cli._data import data
 from jplay.cli._demo import demo
 from jplay.cli._errors import CommandGroup
 from jplay.cli._fit import fit
@@ -15,6 +16,7 @@ from jplay.cli._map import map_image
 from jplay.cli._predict import predict
 from jplay.cli._report import report
 from jplay.cli._reproduce import reproduce, study
+from jplay.cli._tune import tune
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -47,6 +49,7 @@ def jplay(
 
 
 app.command()(ablate)
+app.add_typer(data, name="data")
 app.command()(demo)
 app.command()(fit)
 app.command()(predict)
@@ -56,3 +59,4 @@ app.command()(info)
 app.command()(report)
 app.command()(reproduce)
 app.command()(study)
+app.command()(tune)

@@ -80,6 +80,7 @@ def fit(
     """
     from jplay._optional import import_optional
     from jplay.cli._progress import FitProgress, StepProgress
+    from jplay.cli._tables import read_table
     from jplay.persistence import default_estimator, model_card, save_model
     from jplay.raster import fit_scene
 
@@ -101,7 +102,10 @@ def fit(
         StepProgress("Folds", console, disable=json) as folds,
     ):
         if labels is None:
-            model = _fit_table(source, target, features, estimator, cv, seed, folds)
+            table = read_table(source, target=target, features=features)
+            model = fit_table(
+                table, source, target, estimator, cv=cv, random_state=seed, progress=folds
+            )
         else:
             scene = _open(source, variable, bad_bands)
             model = fit_scene(
@@ -122,11 +126,11 @@ def fit(
 
         with atomic_path(card) as temporary:
             temporary.write_text(model_card(model), encoding="utf-8")
-    summary = _summary(model, source, output, perf_counter() - started)
+    summary = summarize_fit(model, source, output, perf_counter() - started)
     if json:
         print_json(summary)
     else:
-        _print_summary(summary)
+        print_fit(summary)
 
 
 def _check_sources(source, target, labels):
@@ -137,23 +141,16 @@ def _check_sources(source, target, labels):
         )
 
 
-def _fit_table(source, target, features, estimator, cv, seed, report):
-    from jplay.cli._tables import read_table
+def fit_table(table, source, target, estimator, **options):
+    """Fit an estimator to a table and keep the names of its columns with the model."""
     from jplay.persistence import ModelMetadata, train_model
 
-    table = read_table(source, target=target, features=features)
+    metadata = ModelMetadata(
+        feature_names=table.feature_names,
+        class_names=None if len(target) == 1 else list(target),
+    )
     return train_model(
-        table.X,
-        table.y,
-        estimator,
-        metadata=ModelMetadata(
-            feature_names=table.feature_names,
-            class_names=None if len(target) == 1 else list(target),
-        ),
-        source=str(source),
-        cv=cv,
-        random_state=seed,
-        progress=report,
+        table.X, table.y, estimator, metadata=metadata, source=str(source), **options
     )
 
 
@@ -184,7 +181,8 @@ def parse_bands(text):
     return bands
 
 
-def _summary(model, source, output, seconds):
+def summarize_fit(model, source, output, seconds):
+    """Return what is said about a fit as plain values."""
     last = model.final_step
     return {
         "source": str(source),
@@ -201,7 +199,8 @@ def _summary(model, source, output, seconds):
     }
 
 
-def _print_summary(summary):
+def print_fit(summary):
+    """Print the facts of :func:`summarize_fit`."""
     console = results_console()
     sizes = " → ".join(str(size) for size in [summary["n_features"], *summary["layer_sizes"]])
     ending = "converged" if summary["converged"] else "stopped"

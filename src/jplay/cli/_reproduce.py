@@ -1,4 +1,4 @@
-"""``jplay reproduce`` and ``jplay study``: run a comparison, print and write its tables."""
+"""``jplay reproduce`` and ``jplay study``: run a comparison, write its tables and a report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,8 @@ def reproduce(
 ):
     """Repeat a table of the paper and print ours, the published figures and the difference.
 
-    Each data set's records go to OUTPUT_DIR/<data set>/records.jsonl.
+    Each data set's records go to OUTPUT_DIR/<data set>/records.jsonl, and the report on its best
+    J-Play to report.html beside them.
     """
     from jplay.experiments import load_recipes
 
@@ -99,7 +100,10 @@ def study(
     tables_only: TablesOnly = False,
     json: JsonFlag = False,
 ):
-    """Run the paper's comparison on your own data."""
+    """Run the paper's comparison on your own data.
+
+    Tables, figures and report.html, a page on the best J-Play, go to OUTPUT_DIR/<data>.
+    """
     from jplay.experiments import study_recipe
 
     recipe = study_recipe(
@@ -134,6 +138,7 @@ class RunOptions:
 def _run_all(recipes, options):
     """Run recipes one after the other; write and print a table for each."""
     from jplay._optional import import_optional
+    from jplay.cli._run_report import report_on_run
     from jplay.experiments import Experiment, Table, write_results
 
     if options.figures:
@@ -155,6 +160,9 @@ def _run_all(recipes, options):
                 experiment.run(n_jobs=options.n_jobs, progress=progress)
         table = Table.of(experiment)
         written = write_results(experiment, table, folder, figures=options.figures)
+        report = report_on_run(experiment, table, folder, console=status_console())
+        if report is not None:
+            written.append(report)
         summaries.append(_summary(experiment, table, written, perf_counter() - started))
         if not options.json:
             _print_table(experiment, table, written)

@@ -7,7 +7,8 @@ from jplay.datasets._folder import require_file
 from jplay.datasets._readers import check_labels, pick_array, read_arrays
 from jplay.datasets._registry import AR, EXTENDED_YALE_B
 
-_FORMATS = (".mat", ".npz")
+FORMATS = (".mat", ".npz")
+YALE_B_STEMS = ("YaleB_32x32", "ExtendedYaleB_32x32", "YaleB")
 
 
 def fetch_ar(*, data_home=None, dtype=np.float64, return_X_y=False):
@@ -41,7 +42,7 @@ def fetch_ar(*, data_home=None, dtype=np.float64, return_X_y=False):
     >>> faces.data[faces.train_indices].shape  # doctest: +SKIP
     (700, 2580)
     """
-    path = require_file(AR, ["AR_DAT"], _FORMATS, data_home)
+    path = require_file(AR, ["AR_DAT"], FORMATS, data_home)
     arrays = read_arrays(path)
     train = pick_array(path, arrays, ["NewTrain_DAT"], (2580, 700))
     test = pick_array(path, arrays, ["NewTest_DAT"], (2580, 699))
@@ -90,8 +91,7 @@ def fetch_extended_yale_b(*, data_home=None, dtype=np.float64, return_X_y=False)
     >>> cv = repeated_per_class_splits(10, random_state=0)
     >>> train, test = next(cv.split(faces.data, faces.target))  # doctest: +SKIP
     """
-    stems = ["YaleB_32x32", "ExtendedYaleB_32x32", "YaleB"]
-    path = require_file(EXTENDED_YALE_B, stems, _FORMATS, data_home)
+    path = require_file(EXTENDED_YALE_B, YALE_B_STEMS, FORMATS, data_home)
     arrays = read_arrays(path)
     pixels = pick_array(path, arrays, ["fea"], (2414, 1024))
     target = check_labels(path, _vector(path, arrays, "gnd", 2414), 38, counts=2414)

@@ -43,6 +43,12 @@ def find_file(info, stems, suffixes, data_home):
     A file counts in the data set's own folder and directly in the data folder. Where none is there,
     a known file is downloaded if it has an address.
     """
+    path = local_file(info, stems, suffixes, data_home)
+    return _download_known(info, stems, get_data_home(data_home)) if path is None else path
+
+
+def local_file(info, stems, suffixes, data_home):
+    """Find a file as :func:`find_file` does, among those that are there already."""
     home = get_data_home(data_home)
     for folder in (home / info.folder, home):
         for stem in stems:
@@ -50,7 +56,7 @@ def find_file(info, stems, suffixes, data_home):
                 path = folder / f"{stem}{suffix}"
                 if path.is_file():
                     return path
-    return _download_known(info, stems, home)
+    return None
 
 
 def require_file(info, stems, suffixes, data_home):

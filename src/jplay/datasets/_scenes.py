@@ -15,7 +15,7 @@ from jplay.datasets._registry import (
 from jplay.datasets.splits import SpatialBlockSplit, split_per_class
 from jplay.exceptions import CorruptFileError
 
-_IMAGE_FORMATS = (".mat", ".npy", ".tif", ".tiff")
+IMAGE_FORMATS = (".mat", ".npy", ".tif", ".tiff")
 _MASK_FORMATS = (".tif", ".tiff", ".mat", ".npy")
 
 _SPATIAL_BUFFER = 2
@@ -63,15 +63,15 @@ _HOUSTON_CLASSES = (
     "Tennis court",
     "Running track",
 )
-_HOUSTON_CUBES = (
+HOUSTON_CUBES = (
     "2013_IEEE_GRSS_DF_Contest_CASI",
     "2013_IEEE_GRSS_DF_Contest_CASI_349_1905_144",
     "Houston",
     "houston",
     "Houston13",
 )
-_HOUSTON_TRAIN_MAPS = ("TRLabel", "2013_IEEE_GRSS_DF_Contest_Samples_TR")
-_HOUSTON_TEST_MAPS = ("TSLabel", "2013_IEEE_GRSS_DF_Contest_Samples_VA")
+HOUSTON_TRAIN_MAPS = ("TRLabel", "2013_IEEE_GRSS_DF_Contest_Samples_TR")
+HOUSTON_TEST_MAPS = ("TSLabel", "2013_IEEE_GRSS_DF_Contest_Samples_VA")
 
 
 def fetch_indian_pines(
@@ -212,7 +212,7 @@ def fetch_houston2013(
     filenames += spectra_files
     has_both = cube is not None or len(spectra) > np.count_nonzero(train_map)
     if split == "fixed" and not has_both:
-        raise not_found(HOUSTON2013, ["HSI_TeSet", *_HOUSTON_CUBES], _IMAGE_FORMATS, data_home)
+        raise not_found(HOUSTON2013, ["HSI_TeSet", *HOUSTON_CUBES], IMAGE_FORMATS, data_home)
     if split == "auto":
         split = "fixed" if has_both else "spatial"
     scene = _scene(
@@ -234,7 +234,7 @@ def fetch_houston2013(
 def _read_pines(data_home, n_bands):
     """Return the cube, the standard ground truth and the files they came from."""
     cube, cube_path = _read_pines_cube(data_home, n_bands)
-    truth_path = find_file(INDIAN_PINES, ["Indian_pines_gt"], _IMAGE_FORMATS, data_home)
+    truth_path = find_file(INDIAN_PINES, ["Indian_pines_gt"], IMAGE_FORMATS, data_home)
     if cube is None or truth_path is None:
         packaged_cube, truth = _packaged_pines()
         cube = packaged_cube if cube is None else cube
@@ -246,12 +246,12 @@ def _read_pines(data_home, n_bands):
 def _read_pines_cube(data_home, n_bands):
     """Return the cube and its file, or ``(None, None)`` where the packaged one will do."""
     if n_bands == 200:
-        path = find_file(INDIAN_PINES, ["Indian_pines_corrected"], _IMAGE_FORMATS, data_home)
+        path = find_file(INDIAN_PINES, ["Indian_pines_corrected"], IMAGE_FORMATS, data_home)
         if path is not None:
             return _read_cube(path, ["indian_pines_corrected"], (*_PINES_SHAPE, 200)), path
     look = require_file if n_bands == 220 else find_file
     stems = ["Indian_pines", "19920612_AVIRIS_IndianPine_Site3"]
-    path = look(INDIAN_PINES_UNCORRECTED, stems, _IMAGE_FORMATS, data_home)
+    path = look(INDIAN_PINES_UNCORRECTED, stems, IMAGE_FORMATS, data_home)
     if path is None:
         return None, None
     every_band = _read_cube(path, ["indian_pines"], (*_PINES_SHAPE, 220))
@@ -285,8 +285,8 @@ def _read_pines_masks(data_home, *, required):
 
 def _read_houston_maps(data_home):
     maps, paths = [], []
-    for stems, counts in ((_HOUSTON_TRAIN_MAPS, 2832), (_HOUSTON_TEST_MAPS, 12197)):
-        path = require_file(HOUSTON2013, stems, _IMAGE_FORMATS, data_home)
+    for stems, counts in ((HOUSTON_TRAIN_MAPS, 2832), (HOUSTON_TEST_MAPS, 12197)):
+        path = require_file(HOUSTON2013, stems, IMAGE_FORMATS, data_home)
         maps.append(_read_map(path, stems, _HOUSTON_SHAPE, 15, counts=counts))
         paths.append(str(path))
     _check_disjoint(*paths, *maps)
@@ -295,14 +295,14 @@ def _read_houston_maps(data_home):
 
 def _read_houston_spectra(data_home, train_map, test_map):
     """Return ``(cube, None, files)`` or ``(None, spectra of the labelled pixels, files)``."""
-    path = find_file(HOUSTON2013, _HOUSTON_CUBES, _IMAGE_FORMATS, data_home)
+    path = find_file(HOUSTON2013, HOUSTON_CUBES, IMAGE_FORMATS, data_home)
     if path is not None:
         return _read_cube(path, [path.stem], (*_HOUSTON_SHAPE, _HOUSTON_N_BANDS)), None, [str(path)]
-    train_path = find_file(HOUSTON2013, ["HSI_TrSet"], _IMAGE_FORMATS, data_home)
+    train_path = find_file(HOUSTON2013, ["HSI_TrSet"], IMAGE_FORMATS, data_home)
     if train_path is None:
-        raise not_found(HOUSTON2013, [*_HOUSTON_CUBES, "HSI_TrSet"], _IMAGE_FORMATS, data_home)
+        raise not_found(HOUSTON2013, [*HOUSTON_CUBES, "HSI_TrSet"], IMAGE_FORMATS, data_home)
     train = _read_spectra(train_path, "HSI_TrSet", train_map)
-    test_path = find_file(HOUSTON2013, ["HSI_TeSet"], _IMAGE_FORMATS, data_home)
+    test_path = find_file(HOUSTON2013, ["HSI_TeSet"], IMAGE_FORMATS, data_home)
     if test_path is None:
         return None, train, [str(train_path)]
     test = _read_spectra(test_path, "HSI_TeSet", test_map)

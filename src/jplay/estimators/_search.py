@@ -122,6 +122,10 @@ class JPlaySearchCV(BaseSearchCV):
         -------
         self
         """
+        return self._search(X, y)
+
+    def _search(self, X, y, progress=None):
+        """Fit, calling ``progress`` with how many groups of fits of how many are done."""
         self._validate_params()
         base = JPlay() if self.estimator is None else self.estimator
         prefix = _final_prefix(base)
@@ -132,7 +136,7 @@ class JPlaySearchCV(BaseSearchCV):
         candidates = list(ParameterGrid(self.param_grid))
         tasks = _tasks(candidates, prefix)
         run = _run_on_device if self.device is not None else _run_on_cpu
-        rows = run(self, base, prefix, tasks, candidates, splits, X, y, scorers)
+        rows = run(self, base, prefix, tasks, candidates, splits, X, y, scorers, progress)
         results = self._format_results(candidates, len(splits), rows)
         self.cv_results_ = results
         self.n_splits_ = len(splits)
@@ -268,15 +272,22 @@ def _ordered(pieces, n_candidates, n_splits):
     return rows
 
 
-def _run_on_cpu(search, base, prefix, tasks, candidates, splits, X, y, scorers):
-    pieces = Parallel(n_jobs=search.n_jobs, verbose=search.verbose)(
+def _run_on_cpu(search, base, prefix, tasks, candidates, splits, X, y, scorers, progress):
+    # Not every backend of joblib can return results one by one, so only where they are counted.
+    return_as = "list" if progress is None else "generator_unordered"
+    pieces = Parallel(n_jobs=search.n_jobs, verbose=search.verbose, return_as=return_as)(
         delayed(_fit_group)(
             search, base, prefix, [candidates[i] for i in task], task, X, y, split, i, scorers
         )
         for task in tasks
         for i, split in enumerate(splits)
     )
-    return _ordered([row for piece in pieces for row in piece], len(candidates), len(splits))
+    rows = []
+    for n_done, piece in enumerate(pieces, start=1):
+        rows += piece
+        if progress is not None:
+            progress(n_done, len(tasks) * len(splits))
+    return _ordered(rows, len(candidates), len(splits))
 
 
 def _fit_group(search, base, prefix, params, numbers, X, y, split, split_number, scorers):
@@ -347,11 +358,11 @@ def _checked(model, X, y):
     return X, Y, classes, multilabel
 
 
-def _run_on_device(search, base, prefix, tasks, candidates, splits, X, y, scorers):
+def _run_on_device(search, base, prefix, tasks, candidates, splits, X, y, scorers, progress):
     """Solve the folds and settings of each group as one batch on a device of PyTorch."""
     torch = import_optional("torch", feature="JPlaySearchCV(device=...)", extra="torch")
     pieces = []
-    for task in tasks:
+    for n_done, task in enumerate(tasks, start=1):
         params = [candidates[i] for i in task]
         folds = [_Fold(base, prefix, params, X, y, split) for split in splits]
         first = folds[0].candidate(params[0])
@@ -361,6 +372,8 @@ def _run_on_device(search, base, prefix, tasks, candidates, splits, X, y, scorer
                 "Leave `device` at None to search over the published schedule."
             )
         pieces += _batch(search, folds, first, params, task, scorers, torch)
+        if progress is not None:
+            progress(n_done, len(tasks))
     return _ordered(pieces, len(candidates), len(splits))
 
 

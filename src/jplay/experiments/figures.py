@@ -107,7 +107,7 @@ def _draw_faces(experiment, table, new_figure):
     What it answers to is shown below it.
     """
     shape = experiment.problem.data.get("image_shape")
-    fitted = _first_fit(experiment, experiment.recipe.faces) if shape is not None else None
+    fitted = first_fit(experiment, experiment.recipe.faces) if shape is not None else None
     if fitted is None:
         return None
     strongest = np.argsort(-np.linalg.norm(own_model(fitted.pipeline).components_, axis=1))
@@ -146,7 +146,7 @@ def projection_in_pixels(pipeline):
 
 
 def _draw_convergence(experiment, table, new_figure):
-    fitted = _first_fit(experiment, experiment.recipe.convergence)
+    fitted = first_fit(experiment, experiment.recipe.convergence)
     if fitted is None:
         return None
     figure = new_figure(figsize=(10, 4), layout="constrained")
@@ -154,7 +154,7 @@ def _draw_convergence(experiment, table, new_figure):
     return figure
 
 
-def _first_fit(experiment, name):
+def first_fit(experiment, name):
     """Return the named row's fit to the first split: a kept one, or once more."""
     for task in experiment.tasks:
         if task.method.name == name and task.split == 0:

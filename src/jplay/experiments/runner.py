@@ -307,7 +307,7 @@ def run_fit(experiment, task, owner):
             record["seconds"] = perf_counter() - started
             _append(experiment, record, owner)
     if not n_failed and not experiment.keep_fits:
-        _fit_path(experiment, task).unlink(missing_ok=True)
+        fit_path(experiment, task).unlink(missing_ok=True)
     return label, n_failed
 
 
@@ -352,7 +352,7 @@ def fit_row(experiment, method, params, split):
 
 def take_up_or_fit(experiment, task, params, *, leave=True):
     """Return the fit that an earlier run left, or make it and leave it for the next."""
-    path = _fit_path(experiment, task)
+    path = fit_path(experiment, task)
     if path.exists():
         return joblib.load(path)
     fitted = fit_row(experiment, task.method, params, task.split)
@@ -364,7 +364,8 @@ def take_up_or_fit(experiment, task, params, *, leave=True):
     return fitted
 
 
-def _fit_path(experiment, task):
+def fit_path(experiment, task):
+    """Return the file of a task's fit, which is there while the fit is kept."""
     return experiment.folder / "fits" / f"{task.key}.joblib"
 
 
@@ -393,7 +394,7 @@ def fit_classifier(experiment, fitted, classifier, y_train):
             if decision is not None:
                 model.set_params(decision=decision)
             ask = model.decision_function if multilabel else model.predict
-            return ask(_inputs_of(fitted.pipeline, model, X))
+            return ask(inputs_of(fitted.pipeline, model, X))
 
         return own
     scaler = fit_scaler(
@@ -405,7 +406,7 @@ def fit_classifier(experiment, fitted, classifier, y_train):
     return lambda X, Z: ask(scaler.transform(Z))
 
 
-def _inputs_of(pipeline, model, X):
+def inputs_of(pipeline, model, X):
     """Pass samples through the steps before the model."""
     for _, step in pipeline.steps:
         if step is model:

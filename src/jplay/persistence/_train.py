@@ -88,14 +88,8 @@ def _cross_validated(estimator, X, y, cv, random_state, progress):
             "`cv` needs one class per sample, got several labels. Leave `cv` out and measure on "
             "samples of your own."
         )
-    smallest = int(np.unique(y, return_counts=True)[1].min())
-    if not 2 <= cv <= smallest:
-        raise ValueError(
-            f"`cv` should be from 2 to {smallest} (the samples of the smallest class), got {cv}. "
-            "Choose fewer folds or label more samples."
-        )
     predicted = np.empty_like(y)
-    folds = StratifiedKFold(cv, shuffle=True, random_state=random_state)
+    folds = stratified_folds(y, cv, random_state)
     for fold, (train, test) in enumerate(folds.split(np.zeros(len(y)), y), start=1):
         predicted[test] = clone(estimator).fit(_rows(X, train), y[train]).predict(_rows(X, test))
         if progress is not None:
@@ -105,6 +99,17 @@ def _cross_validated(estimator, X, y, cv, random_state, progress):
         "method": f"{cv}-fold cross-validation over single samples",
         **{name: report[name] for name in ("overall_accuracy", "average_accuracy", "kappa")},
     }
+
+
+def stratified_folds(y, cv, random_state):
+    """Return ``cv`` shuffled folds, each of which holds samples of every class."""
+    smallest = int(np.unique(y, return_counts=True)[1].min())
+    if not 2 <= cv <= smallest:
+        raise ValueError(
+            f"`cv` should be from 2 to {smallest} (the samples of the smallest class), got {cv}. "
+            "Choose fewer folds or label more samples."
+        )
+    return StratifiedKFold(cv, shuffle=True, random_state=random_state)
 
 
 def _rows(X, rows):
