@@ -3,9 +3,15 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from jplay.exceptions import DatasetNotFoundError, MissingDependencyError
+
+# Fresh examples at every run find more; continuous integration must not depend on the draw.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session")

@@ -102,6 +102,42 @@ def check_command(line):
         pytest.fail(f"unknown command, to be run or marked as not run: {line}")
 
 
+OWN_DATA = """
+import numpy as np
+import rasterio
+from sklearn.datasets import load_iris
+from jplay.datasets import make_hyperspectral_scene
+
+iris = load_iris(as_frame=True)
+table = iris.data.assign(species=iris.target_names[iris.target])
+table.iloc[::2].to_csv("train.csv", index=False)
+iris.data.iloc[1::2].to_csv("new.csv", index=False)
+image = make_hyperspectral_scene(40, 30, n_bands=30, n_classes=3, random_state=0)
+place = dict(height=40, width=30, crs="EPSG:32632",
+             transform=rasterio.transform.from_origin(500_000, 5_400_000, 30, 30))
+counts = (10_000 * image.cube).clip(1).astype("uint16")
+with rasterio.open("scene.img", "w", driver="ENVI", count=30, dtype="uint16", **place) as file:
+    file.write(counts.transpose(2, 0, 1))
+with rasterio.open("labels.tif", "w", driver="GTiff", count=1, dtype="uint8", **place) as file:
+    file.write(image.ground_truth.astype("uint8"), 1)
+"""
+
+
+def test_readme_commands_for_own_data_run(workplace):
+    for package in ("rasterio", "skops", "pandas", "typer"):
+        pytest.importorskip(package)
+    (block,) = [
+        found.group(2)
+        for found in BLOCK.finditer(README.read_text(encoding="utf-8"))
+        if "jplay map" in found.group(2)
+    ]
+    exec(OWN_DATA, {})
+    for line in commands(block):
+        check_command(line)
+    assert len(Path("predictions.csv").read_text().splitlines()) == 76
+    assert Path("map.tif").is_file()
+
+
 def makefile_targets():
     return re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
 
