@@ -1,26 +1,23 @@
 """Accuracy and speed of the canonical correlation forest beside a random forest.
 
 Prints Markdown tables. The data sets that scikit-learn does not bundle are read from the folder
-named by the environment variable JPLAY_DATA (default: ``~/.cache/jplay``); a section whose files
+named by the environment variable JPLAY_DATA (default: the user's cache); a section whose files
 are absent says so and is left out.
 
     python benchmarks/forest_accuracy.py [--only bundled ar yale scene] [--jobs 2]
 """
 
 import argparse
-import os
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from scipy.io import loadmat
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 
+from jplay.datasets import fetch_ar, fetch_extended_yale_b, fetch_indian_pines
 from jplay.forest import CanonicalCorrelationForestClassifier
 
-DATA = Path(os.environ.get("JPLAY_DATA", Path.home() / ".cache" / "jplay"))
 BUNDLED = {
     "iris": load_iris,
     "wine": load_wine,
@@ -65,9 +62,10 @@ def bundled(jobs, n_repeats=2):
 
 
 def ar(jobs, n_seeds=5):
-    faces = loadmat(DATA / "ar" / "AR_DAT.mat")
-    X_train, y_train = faces["NewTrain_DAT"].T.astype(float), faces["trainlabels"].ravel()
-    X_test, y_test = faces["NewTest_DAT"].T.astype(float), faces["testlabels"].ravel()
+    faces = fetch_ar()
+    X, y = faces.data.astype(float), faces.target
+    X_train, y_train = X[faces.train_indices], y[faces.train_indices]
+    X_test, y_test = X[faces.test_indices], y[faces.test_indices]
     scores = np.array(
         [
             [f.fit(X_train, y_train).score(X_test, y_test) for f in forests(jobs, seed).values()]
@@ -79,8 +77,8 @@ def ar(jobs, n_seeds=5):
 
 
 def yale(jobs, n_splits=10, n_per_subject=10):
-    faces = loadmat(DATA / "extended_yale_b" / "YaleB_32x32.mat")
-    X, y = faces["fea"].astype(float), faces["gnd"].ravel()
+    faces = fetch_extended_yale_b()
+    X, y = faces.data.astype(float), faces.target
     scores = []
     for seed in range(n_splits):
         rng = np.random.default_rng(seed)
@@ -102,24 +100,21 @@ def yale(jobs, n_splits=10, n_per_subject=10):
 
 
 def scene(jobs):
-    from matplotlib.image import imread
-    from tensorly.datasets import load_indian_pines
-
-    cube = np.asarray(load_indian_pines()["tensor"], dtype=float)
-    folder = DATA / "indian_pines"
-    train, test = (imread(folder / f"Indian{part}123_temp123.tif") for part in ("TR", "TE"))
-    pixels = cube.reshape(-1, cube.shape[2])
+    bunch = fetch_indian_pines(split="fixed")
+    X, y = bunch.data.astype(float), bunch.target
+    train, test = bunch.train_indices, bunch.test_indices
+    pixels = bunch.cube.reshape(-1, bunch.cube.shape[2]).astype(float)
     rows = []
     for name, forest in forests(jobs).items():
         start = perf_counter()
-        forest.fit(cube[train > 0], train[train > 0])
+        forest.fit(X[train], y[train])
         grown = perf_counter()
-        class_map = forest.predict(pixels).reshape(train.shape)
+        forest.predict(pixels)
         done = perf_counter()
-        accuracy = 100 * np.mean(class_map[test > 0] == test[test > 0])
+        accuracy = 100 * forest.score(X[test], y[test])
         rows.append([name, f"{grown - start:.1f}", f"{done - grown:.1f}", f"{accuracy:.2f}"])
     print(
-        f"Indian Pines, {np.count_nonzero(train)} training pixels, 200 bands, 16 classes, "
+        f"Indian Pines, {len(train)} training pixels, 200 bands, 16 classes, "
         f"300 trees, n_jobs={jobs}\n"
     )
     print_table(["forest", "fit, s", f"classify {len(pixels)} pixels, s", "accuracy, %"], rows)

@@ -8,13 +8,10 @@ published number of components. Raw pixels, no scaling.
 """
 
 import argparse
-import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import scipy.io
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
@@ -22,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jplay
-from jplay import estimators
+from jplay.datasets import fetch_ar, fetch_extended_yale_b
 
 
 @dataclass(frozen=True)
@@ -43,19 +40,16 @@ class Row:
     published: tuple
 
 
-def read_ar(folder):
-    arrays = scipy.io.loadmat(folder / "ar" / "AR_DAT.mat")
-    return Split(
-        arrays["NewTrain_DAT"].T.astype(np.float64),
-        arrays["trainlabels"].ravel(),
-        arrays["NewTest_DAT"].T.astype(np.float64),
-        arrays["testlabels"].ravel(),
-    )
+def read_ar():
+    faces = fetch_ar()
+    X, y = faces.data.astype(np.float64), faces.target
+    train, test = faces.train_indices, faces.test_indices
+    return Split(X[train], y[train], X[test], y[test])
 
 
-def read_yale(folder, seed, per_subject=10):
-    arrays = scipy.io.loadmat(folder / "extended_yale_b" / "YaleB_32x32.mat")
-    X, y = arrays["fea"].astype(np.float64), arrays["gnd"].ravel()
+def read_yale(seed, per_subject=10):
+    faces = fetch_extended_yale_b()
+    X, y = faces.data.astype(np.float64), faces.target
     rng = np.random.default_rng(seed)
     subjects = [rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y)]
     train = np.concatenate([images[:per_subject] for images in subjects])
@@ -67,22 +61,16 @@ def make_rows(energy):
     def fisherfaces(model, kept=energy):
         return make_pipeline(PCA(kept, svd_solver="full"), model)
 
-    rows = [
+    published = ((170, 70), (70.75, 70.86))
+    return [
         Row("raw pixels", lambda r, s: "passthrough", (1024, 2580), (45.77, 71.71)),
         Row("PCA", lambda r, s: PCA(r, svd_solver="full"), (120, 80), (41.05, 68.43)),
-    ]
-    if hasattr(estimators, "LPP"):
-        published = ((170, 70), (70.75, 70.86))
-        rows += [
-            Row("LPP", lambda r, s: fisherfaces(jplay.LPP(r), r + 30), *published),
-            Row(
-                "LPP, unit variance",
-                lambda r, s: make_pipeline(fisherfaces(jplay.LPP(r), r + 30), StandardScaler()),
-                *published,
-            ),
-        ]
-    return [
-        *rows,
+        Row("LPP", lambda r, s: fisherfaces(jplay.LPP(r), r + 30), *published),
+        Row(
+            "LPP, unit variance",
+            lambda r, s: make_pipeline(fisherfaces(jplay.LPP(r), r + 30), StandardScaler()),
+            *published,
+        ),
         Row("NPE", lambda r, s: fisherfaces(jplay.NPE(r)), (90, 70), (None, None)),
         Row(
             "LDA",
@@ -226,9 +214,8 @@ def main():
     parser.add_argument("--energy", type=float, default=0.98, help="variance kept by PCA")
     parser.add_argument("--trace", action="store_true", help="accuracy along the climb")
     options = parser.parse_args()
-    folder = Path(os.environ["JPLAY_DATA"])
-    yale = [read_yale(folder, seed) for seed in range(options.splits)]
-    ar = [read_ar(folder)]
+    yale = [read_yale(seed) for seed in range(options.splits)]
+    ar = [read_ar()]
     columns = ["method", "d (Yale-B)", "Yale-B", "published", "diff.", "s"]
     columns += ["d (AR)", "AR", "published", "diff.", "s"]
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
