@@ -378,7 +378,7 @@ def environment():
 
 
 def write_page(record, folder):
-    lines = ["# Speed on the CPU", "", "Made by `make bench`. Hardware and versions:", ""]
+    lines = ["# Speed on the CPU", "", "Made by `benchmarks/run.py`. Hardware and versions:", ""]
     lines += [f"- {key}: {value}" for key, value in record["environment"].items()]
     for row in record.get("compressed", []) + record.get("compressed_again", []):
         lines += [
