@@ -261,7 +261,7 @@ def _pass(state, *, nonnegative, unit_ball):
         duals.append(split - V)
         gap = total((split - features) ** 2)
         gaps.append(xp.sqrt(xp.astype(gap, state.mu.dtype) / state.n_samples))
-        pulls.append(xp.astype((split + duals[-1]).mT @ Z, theta.dtype))
+        pulls.append(xp.astype((split + duals[-1]).mT @ state.X, theta.dtype))
         Z = features
     return pulls, duals, gaps
 

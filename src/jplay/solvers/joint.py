@@ -7,8 +7,9 @@ Here one loop moves everything together:
   clip at zero, then shrink into the ball), with a single scaled multiplier that stays warm;
 * one streaming pass over the samples per iteration, through all layers at once;
 * a step on every projection, from the last to the first, along the gradient of the whole
-  objective (the published layer problems leave out what a layer does to those behind it),
-  preconditioned by the Kronecker structure ``S1 (x) A + S2 (x) I`` of its curvature;
+  objective and of the penalties of all layers behind it (the published layer problems leave
+  out what a layer does to those behind it; without it deep chains with a large ``alpha``
+  diverge), preconditioned by the Kronecker structure ``S1 (x) A + S2 (x) I`` of its curvature;
 * a final repair that makes the projections exactly feasible by moving them a little along one
   strictly feasible direction, so that the loop need not drive the penalty to infinity.
 """
@@ -79,13 +80,15 @@ class Forward:
     """Moments along the chain, and the products that the backward sweep needs again."""
 
     moments: list
+    upstream: list
+    """Product of all projections before each layer; ``None`` for the first."""
     theta_A: list
     theta_M: list
     theta_B: list
 
 
 def forward(first, thetas):
-    moments, theta_A, theta_M, theta_B = [first], [], [], []
+    moments, upstream, theta_A, theta_M, theta_B = [first], [None], [], [], []
     for theta in thetas:
         here = moments[-1]
         all_equal = here.B is here.A
@@ -95,7 +98,8 @@ def forward(first, thetas):
         A = symmetrize(theta_A[-1] @ theta.mT)
         B = A if all_equal else symmetrize(theta_B[-1] @ theta.mT)
         moments.append(Moments(A, symmetrize(theta_M[-1] @ theta.mT), B, here.C @ theta.mT))
-    return Forward(moments, theta_A, theta_M, theta_B)
+        upstream.append(theta if upstream[-1] is None else theta @ upstream[-1])
+    return Forward(moments, upstream, theta_A, theta_M, theta_B)
 
 
 def ridge_coef(last, model):
@@ -170,8 +174,8 @@ def backward(
     chain : Forward
     thetas : list of arrays of shape (n_out, n_in)
     coef : array of shape (n_outputs, n_components)
-    pulls : list of arrays of shape (n_out, n_in)
-        From the pass over the samples: split plus scaled multiplier, times the layer's input.
+    pulls : list of arrays of shape (n_out, n_features)
+        From the pass over the samples: split plus scaled multiplier, times the samples.
     mu : float
     model : ModelSettings
     manifold_bound, label_bound : float
@@ -187,13 +191,15 @@ def backward(
     # What the layers behind cost as a quadratic form of this layer's output.
     rebuild_form = xp.zeros_like(coef.mT @ coef)
     manifold_form = beta * identity(coef.shape[-1], coef)
+    penalty_form = identity(coef.shape[-1], coef)
+    pull = pulls[-1]
     for layer in reversed(range(len(thetas))):
         theta, theta_A = thetas[layer], chain.theta_A[layer]
         here, out_gram = chain.moments[layer], chain.moments[layer + 1].A
         unit = identity(theta.shape[-2], theta)
         label_form = alpha * (downstream_coef.mT @ downstream_coef)
         row_gram = theta @ theta.mT
-        form = rebuild_form + mu * unit
+        form = rebuild_form + mu * penalty_form
         if model.reconstruction:
             form = form + row_gram - 2 * unit
         gradient = (
@@ -201,9 +207,14 @@ def backward(
             + label_form @ chain.theta_B[layer]
             + manifold_form @ chain.theta_M[layer]
             - alpha * (downstream_coef.mT @ here.C)
-            - mu * pulls[layer]
+            - mu * (pull if layer == 0 else pull @ chain.upstream[layer].mT)
         )
-        S1 = label_bound * label_form + rebuild_form + manifold_bound * manifold_form + mu * unit
+        S1 = (
+            label_bound * label_form
+            + rebuild_form
+            + manifold_bound * manifold_form
+            + mu * penalty_form
+        )
         S2 = (damping * trace(out_gram) / theta.shape[-2] + 1e-12) * unit
         if model.reconstruction:
             gradient = gradient + out_gram @ theta
@@ -212,13 +223,14 @@ def backward(
         theta = theta + preconditioned_step(gradient, symmetrize(S1), S2, basis)
         updated[layer] = theta
         if layer:
-            lost = identity(theta.shape[-1], theta) - theta.mT @ theta
+            unit = identity(theta.shape[-1], theta)
+            lost = unit - theta.mT @ theta
             rebuild_form = theta.mT @ rebuild_form @ theta
             if model.reconstruction:
                 rebuild_form = rebuild_form + lost @ lost
-            manifold_form = (
-                beta * identity(theta.shape[-1], theta) + theta.mT @ manifold_form @ theta
-            )
+            manifold_form = beta * unit + theta.mT @ manifold_form @ theta
+            penalty_form = unit + theta.mT @ penalty_form @ theta
+            pull = pulls[layer - 1] + theta.mT @ pull
             downstream_coef = downstream_coef @ theta
     return updated
 
@@ -378,7 +390,7 @@ def _status(settled, residuals, history, schedule, mu, stop_requested):
         )
     if mu >= schedule.mu_max:
         return Status(
-            worst <= 10 * schedule.tol,
+            bool(worst <= 10 * schedule.tol),
             f"constraint gap {worst:.2g} above tol={schedule.tol:g} at the largest penalty: scale "
             "the samples to norms near one, or lower alpha",
         )

@@ -145,7 +145,7 @@ class JointPass(Protocol):
     """One pass through all layers at once; keeps one scaled multiplier per layer.
 
     Called with the projections and the factor by which the multipliers shrink since the
-    penalty grew. Returns ``(split + multiplier)^T Z`` for every layer and the Frobenius
+    penalty grew. Returns ``(split + multiplier)^T X`` for every layer and the Frobenius
     distance of each layer's features from their split.
     """
 
@@ -453,7 +453,7 @@ class _PlainJointPass:
                 features, self.duals[layer], dual_scale, *self.constraints
             )
             squares.append(square)
-            pulls.append(xp.astype(target.mT @ Z, theta.dtype))
+            pulls.append(xp.astype(target.mT @ self.X, theta.dtype))
             Z = features
         return pulls, np.sqrt([float(square) for square in squares])
 
@@ -481,11 +481,11 @@ class _BlockedJointPass:
 
     def _run(self, rows, maps, scale):
         X = self.samples.X
-        pulls = [np.zeros(theta.T.shape, dtype=X.dtype) for theta in maps]
+        pulls = [np.zeros((theta.shape[1], X.shape[1]), dtype=X.dtype) for theta in maps]
         squares = np.zeros(len(maps))
         for start in range(rows.start, rows.stop, self.block):
             stop = min(start + self.block, rows.stop)
-            Z = X[start:stop]
+            block = Z = X[start:stop]
             for layer, theta in enumerate(maps):
                 features = Z @ theta
                 dual = self.duals[layer][start:stop]
@@ -500,6 +500,6 @@ class _BlockedJointPass:
                 gap = split - features
                 squares[layer] += float(np.vdot(gap, gap))
                 split += dual
-                pulls[layer] += split.T @ Z
+                pulls[layer] += split.T @ block
                 Z = features
         return pulls, squares
