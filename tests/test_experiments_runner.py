@@ -260,7 +260,7 @@ def test_houston_recipe_runs_on_a_scene_of_the_same_layout(tmp_path):
     assert {m.shape for m in maps} == {(60, 100)}
     test_pixels = scene.pixel_indices[scene.test_indices]
     agreement = [np.mean(m.ravel()[test_pixels] == scene.target[scene.test_indices]) for m in maps]
-    in_table = [table.entries[method.name, "CCF"].mean / 100 for method in recipe.methods]
+    in_table = [table.entries[name, "CCF"].mean / 100 for name in table.methods]
     assert sorted(agreement) == pytest.approx(sorted(in_table))
 
 
@@ -296,8 +296,6 @@ def test_multilabel_recipe_reports_the_five_figures(tmp_path):
 @pytest.mark.parametrize("name", available_recipes())
 def test_packaged_recipes_are_complete(name):
     for recipe in load_recipes(name):
-        names = [method.name for method in recipe.methods]
-        assert len(set(names)) == len(names)
         quick = recipe.quickened()
         assert quick.methods, "quick keeps rows"
         assert all(method.search is None for method in quick.methods)
@@ -305,10 +303,9 @@ def test_packaged_recipes_are_complete(name):
         assert all({"alpha", "gamma", "n_components"} <= set(m.params) for m in fast)
         assert recipe.dataset.fingerprint
         if name.startswith("table"):
-            assert len(recipe.methods) == 8 + 7 + 7
-            published = [m for m in recipe.methods if m.published]
-            assert len(published) == 21
-            assert all(set(m.published) == {"NN", "KSVM", "CCF"} for m in published)
+            assert len({m.name for m in recipe.methods}) == 8 + 7 + 7
+            published = [(m.name, column) for m in recipe.methods for column in m.published]
+            assert len(published) == len(set(published)) == 3 * 21
 
 
 @pytest.mark.parametrize(
@@ -332,6 +329,44 @@ def test_depth_lists_of_wrong_length_and_unknown_searches_are_refused():
     table = tiny(searches={})
     with pytest.raises(ValueError, match="`search` of method"):
         parse_recipe(table)
+    table = tiny()
+    table["searches"]["later"] = {"start": "unknown", "grid": {"alpha": [1.0]}}
+    with pytest.raises(ValueError, match=r"`start` of search 'later'.*\(weights\).*'unknown'"):
+        parse_recipe(table)
+
+
+def test_a_column_cannot_be_filled_twice():
+    table = tiny()
+    table["methods"].append({"name": "PCA", "kind": "pca", "params": {"n_components": 4}})
+    with pytest.raises(ValueError, match="'PCA' twice for 'NN'"):
+        parse_recipe(table)
+
+
+def test_methods_of_one_name_share_a_row_and_searches_continue_one_another(tmp_path):
+    table = tiny(split={"kind": "per-class", "n_train": 8, "n_splits": 1})
+    table["searches"]["forest"] = {
+        "start": "weights",
+        "params": {"n_layers": 2},
+        "grid": {"gamma": [0.1, 1.0, 10.0]},
+        "classifier": {"kind": "ccf", "params": {"n_estimators": 4}, "features": ["unit-range"]},
+    }
+    ours = table["methods"].pop()
+    other = {**ours, "search": "forest", "classifiers": ["CCF"], "published": {"CCF": [1.0, 2.0]}}
+    table["methods"] += [{**ours, "classifiers": ["NN", "own"]}, other]
+    experiment = Experiment(parse_recipe(table), tmp_path)
+    experiment.run()
+    first, second = (experiment.chosen()[name, 0] for name in ("weights", "forest"))
+    begun_with = first["result"]["parameters"]
+    assert second["result"]["trials"][0]["gamma"] == begun_with["gamma"]
+    assert second["result"]["parameters"]["alpha"] == begun_with["alpha"]
+    assert second["result"]["n_fits"] == 3 * 2, "grid of three, folds as where it starts"
+    table = Table.of(experiment)
+    assert table.methods == ["baseline", "PCA", "J-Play_1", "J-Play_2"]
+    assert {c for m, c in table.entries if m == "J-Play_2"} == {"NN", "CCF", "own"}
+    assert table.entries["J-Play_2", "CCF"].published == 2.0
+    by_column = {r["classifier"]: r for r in experiment.cell_records() if r["depth"] == 2}
+    assert by_column["CCF"]["parameters"]["gamma"] == second["result"]["parameters"]["gamma"]
+    assert by_column["NN"]["parameters"]["gamma"] == begun_with["gamma"]
 
 
 def test_other_data_than_the_recipe_expects_is_said(tmp_path):

@@ -27,16 +27,17 @@ def write_run_report(experiment, table, folder):
     """Write ``report.html`` on the J-Play with the best figure on the first split."""
     from sklearn.exceptions import ConvergenceWarning
 
-    from jplay.experiments.figures import first_fit
-    from jplay.experiments.runner import inputs_of, own_model
+    from jplay.experiments.runner import inputs_of, own_model, take_up_or_fit
     from jplay.report import record_run, write_report
 
     best = _best_record(experiment)
-    _check_duration(experiment, best)
+    task = experiment.task_of(best["key"])
+    _check_duration(experiment, task, best)
     problem, data = experiment.problem, experiment.problem.data
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says how the fit ended
-        pipeline = first_fit(experiment, best["method"]).pipeline
+        params = experiment.parameters(task.method, task.split)
+        pipeline = take_up_or_fit(experiment, task, params, leave=False).pipeline
     model = own_model(pipeline)
     decision = best["classifier_parameters"].get("decision")
     if decision is not None:
@@ -56,7 +57,7 @@ def write_run_report(experiment, table, folder):
         facts=_facts(experiment, best),
         class_names=names if names is not None and len(names) == len(model.classes_) else None,
         scores=_scores(table),
-        depth=_depth(experiment, table, best),
+        depth=_depth(table, best),
         scene=scene,
         class_map=None if scene is None else _class_map(scene.cube, pipeline, model),
         image_shape=image_shape if is_image else None,
@@ -77,10 +78,9 @@ def _best_record(experiment):
     return max(cells, key=lambda record: record["result"][figure], default=None)
 
 
-def _check_duration(experiment, best):
+def _check_duration(experiment, task, best):
     from jplay.experiments.runner import fit_path
 
-    task = next(t for t in experiment.tasks if t.method.name == best["method"] and t.split == 0)
     seconds = best["fit"]["seconds"]
     if seconds > LONGEST_FIT and not fit_path(experiment, task).exists():
         raise ValueError(
@@ -118,24 +118,17 @@ def _scores(table):
     ]
 
 
-def _depth(experiment, table, best):
+def _depth(table, best):
     """Return the accuracy of the best row and of those that differ from it in depth alone."""
-
-    def family(method):
-        return method.kind, method.preprocessing, method.features, method.search
-
-    methods = {method.name: method for method in experiment.recipe.methods}
-    chosen = methods[best["method"]]
-    if chosen.depth is None or table.multilabel:
+    family = table.entries[best["method"], best["classifier"]].family
+    if family is None or table.multilabel:
         return []
-    points = []
-    for name, method in methods.items():
-        if method.depth is None or family(method) != family(chosen):
-            continue
-        means = {c: e.mean for (m, c), e in table.entries.items() if m == name}
-        shares = {c: None if mean is None else mean / 100 for c, mean in means.items()}
-        points.append({"n_layers": method.depth, **shares})
-    return sorted(points, key=lambda point: point["n_layers"])
+    points = {}
+    for entry in table.entries.values():
+        if entry.family == family:
+            point = points.setdefault(entry.depth, {"n_layers": entry.depth})
+            point[entry.classifier] = None if entry.mean is None else entry.mean / 100
+    return [points[depth] for depth in sorted(points)]
 
 
 def _class_map(cube, pipeline, model):

@@ -1,6 +1,7 @@
 """Recipes: what an experiment is made of, read from TOML."""
 
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -39,26 +40,36 @@ class Classifier:
     methods: tuple | None = None
 
     def applies_to(self, method):
-        return self.methods is None or method.kind in self.methods
+        wanted = method.classifiers is None or self.name in method.classifiers
+        return wanted and (self.methods is None or method.kind in self.methods)
 
 
 @dataclass(frozen=True)
 class Search:
-    """A choice of parameters by cross-validation on training samples alone."""
+    """A choice of parameters by cross-validation on training samples alone.
+
+    ``classifier`` scores each point: the kind, parameters and features of a column. With
+    ``start``, the search begins where another has ended on the same split and keeps what that
+    one has chosen beyond its own grid.
+    """
 
     name: str
     kind: str
     grid: dict
     params: dict = field(default_factory=dict)
     preprocessing: tuple = ()
-    features: tuple = ()
+    classifier: Classifier = field(default_factory=lambda: Classifier("score", "nn"))
     n_folds: int = 5
     n_rounds: int = 2
+    start: str | None = None
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the table: preprocessing, an estimator and what is done to its features."""
+    """A row of the table: preprocessing, an estimator and what is done to its features.
+
+    Methods of one name share a row; ``classifiers`` then says which columns each of them fills.
+    """
 
     name: str
     kind: str
@@ -68,6 +79,7 @@ class Method:
     features: tuple = ()
     published: dict = field(default_factory=dict)
     search: str | None = None
+    classifiers: tuple | None = None
     n_splits: int | None = None
 
 
@@ -132,10 +144,20 @@ class Recipe:
         )
 
     def _start(self, method):
-        if method.search is None:
-            return {}
-        search = self.searches[method.search]
-        return {k: v for k, v in search.params.items() if k in search.grid}
+        return {
+            name: value
+            for search in reversed(self.chain(method.search))
+            for name, value in search.params.items()
+            if name in search.grid
+        }
+
+    def chain(self, name):
+        """Return the named search and those whose choices it builds on, the first last."""
+        searches = []
+        while name is not None:
+            searches.append(self.searches[name])
+            name = searches[-1].start
+        return searches
 
     def restricted(self, *, n_splits=None, methods=None, classifiers=None):
         """Return the recipe with fewer splits, methods or classifiers."""
@@ -218,10 +240,9 @@ def parse_recipe(table):
     """Build a :class:`Recipe` from the parsed TOML table, refusing keys it does not know."""
     table = dict(table)
     methods = tuple(m for entry in table.pop("methods") for m in _parse_methods(entry))
-    searches = {
-        name: _build(Search, {"name": name, **entry}, f"searches.{name}")
-        for name, entry in table.pop("searches", {}).items()
-    }
+    searches: dict[str, Search] = {}
+    for name, entry in table.pop("searches", {}).items():
+        searches[name] = _parse_search(name, entry, searches)
     for method in methods:
         if method.search is not None and method.search not in searches:
             raise ValueError(
@@ -229,6 +250,13 @@ def parse_recipe(table):
                 f"{method.search!r}."
             )
     classifiers = tuple(_build(Classifier, c, "classifiers") for c in table.pop("classifiers"))
+    filled = Counter((m.name, c.name) for m in methods for c in classifiers if c.applies_to(m))
+    twice = [cell for cell, count in filled.items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"`methods` should fill every column of a row once, got {twice[0][0]!r} twice for "
+            f"{twice[0][1]!r}. Give each its own `classifiers`."
+        )
     return _build(
         Recipe,
         {
@@ -241,6 +269,24 @@ def parse_recipe(table):
         },
         "recipe",
     )
+
+
+def _parse_search(name, entry, before):
+    """Build a search; what one with ``start`` does not say is as in that other search."""
+    entry = {"name": name, **entry}
+    start = entry.get("start")
+    if start is not None:
+        if start not in before:
+            raise ValueError(
+                f"`start` of search {name!r} should be one of the searches above it "
+                f"({', '.join(before) or 'none'}), got {start!r}."
+            )
+        inherited = {k: getattr(before[start], k) for k in Search.__dataclass_fields__}
+        entry = {**inherited, **entry, "params": {**inherited["params"], **entry.get("params", {})}}
+    if isinstance(entry.get("classifier"), dict):
+        where = f"searches.{name}.classifier"
+        entry["classifier"] = _build(Classifier, {"name": "score", **entry["classifier"]}, where)
+    return _build(Search, entry, f"searches.{name}")
 
 
 def _parse_methods(entry):

@@ -45,8 +45,7 @@ def _draw_depth(experiment, table, new_figure):
     curves = {}
     for entry in table.entries.values():
         if entry.depth is not None and entry.mean is not None:
-            family = entry.method.replace(str(entry.depth), "m", 1)
-            curves.setdefault((family, entry.classifier), []).append(entry)
+            curves.setdefault((entry.family, entry.classifier), []).append(entry)
     curves = {key: sorted(c, key=lambda e: e.depth) for key, c in curves.items() if len(c) > 1}
     if not curves:
         return None

@@ -6,10 +6,9 @@ from time import perf_counter
 import numpy as np
 from sklearn.metrics import label_ranking_average_precision_score
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from jplay.experiments._steps import label_scores, make_method, make_steps
+from jplay.experiments._steps import label_scores, make_classifier, make_method, make_steps
 
 SCALINGS = ("inductive", "transductive")
 WEIGHTS = (1e-2, 1e-1, 1e0, 1e1, 1e2)
@@ -66,17 +65,17 @@ def make_folds(X, y, preprocessing=(), *, n_folds=5, random_state=0):
     return folds
 
 
-def fold_score(model, fold, features=()):
-    """Fit a model to a fold and score it: 1-NN accuracy of its features, or for multi-label
-    targets the ranking average precision of its own scores.
+def fold_score(model, fold, classifier, seed=0):
+    """Fit a model to a fold and score it: a classifier's accuracy on its features, or for
+    multi-label targets the ranking average precision of its own scores.
     """
     model.fit(fold.X_train, fold.y_train)
     if fold.y_train.ndim == 2:
         scores = label_scores(model, fold.X_test)
         return float(label_ranking_average_precision_score(fold.y_test, scores))
-    knn = make_pipeline(*make_steps(features), KNeighborsClassifier(1))
-    knn.fit(model.transform(fold.X_train), fold.y_train)
-    return float(knn.score(model.transform(fold.X_test), fold.y_test))
+    column = make_pipeline(*make_steps(classifier.features), make_classifier(classifier, seed))
+    column.fit(model.transform(fold.X_train), fold.y_train)
+    return float(column.score(model.transform(fold.X_test), fold.y_test))
 
 
 def coordinate_search(evaluate, grid, start, *, n_rounds=2):
@@ -130,7 +129,7 @@ def coordinate_search(evaluate, grid, start, *, n_rounds=2):
     return best, [(dict(zip(grid, key, strict=True)), value) for key, value in scores.items()]
 
 
-def choose_parameters(search, X, y, *, preprocessing=(), seed=0):
+def choose_parameters(search, X, y, *, preprocessing=(), seed=0, start=None):
     """Choose a method's parameters by cross-validation on training samples.
 
     Parameters
@@ -143,12 +142,15 @@ def choose_parameters(search, X, y, *, preprocessing=(), seed=0):
     preprocessing : sequence
         Steps before those of the search itself; fitted in every fold anew.
     seed : int, default=0
+    start : dict, optional
+        Parameters that the search's ``start`` has chosen.
 
     Returns
     -------
     Choice
     """
     started = perf_counter()
+    known = {**search.params, **(start or {})}
     folds = make_folds(
         X,
         y,
@@ -156,29 +158,29 @@ def choose_parameters(search, X, y, *, preprocessing=(), seed=0):
         n_folds=search.n_folds,
         random_state=seed,
     )
-    fixed = {name: value for name, value in search.params.items() if name not in search.grid}
-    start = {
-        name: search.params.get(name, values[len(values) // 2])
-        for name, values in search.grid.items()
+    fixed = {name: value for name, value in known.items() if name not in search.grid}
+    begin = {
+        name: known.get(name, values[len(values) // 2]) for name, values in search.grid.items()
     }
 
     def evaluate(point):
         model_of_fold = (make_method(search.kind, {**fixed, **point}, seed) for _ in folds)
         pairs = zip(model_of_fold, folds, strict=True)
         try:
-            return float(np.mean([fold_score(m, fold, search.features) for m, fold in pairs]))
+            scores = [fold_score(m, fold, search.classifier, seed) for m, fold in pairs]
+            return float(np.mean(scores))
         except (np.linalg.LinAlgError, ValueError):
             # Weights with which the fit breaks down are no candidates.
             return -np.inf
 
-    best, trials = coordinate_search(evaluate, search.grid, start, n_rounds=search.n_rounds)
+    best, trials = coordinate_search(evaluate, search.grid, begin, n_rounds=search.n_rounds)
     if not any(np.isfinite(score) for _, score in trials):
         raise ValueError(
             f"the search {search.name!r} should hold at least one point that can be fitted, got "
             f"{len(trials)} that cannot. Widen its grid."
         )
     return Choice(
-        parameters=best,
+        parameters={**(start or {}), **best},
         score=max(score for _, score in trials),
         trials=[{**p, "score": s if np.isfinite(s) else None} for p, s in trials],
         n_fits=len(trials) * len(folds),

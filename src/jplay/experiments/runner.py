@@ -122,8 +122,9 @@ class Experiment:
             Called with a :class:`Progress` before the first and after every task.
         """
         with exclusive(self.folder):
-            for tasks, work in ((self.choices, run_choice), (self.tasks, run_fit)):
-                self._run_pending(tasks, work, n_jobs, progress)
+            for choices in self._waves():
+                self._run_pending(choices, run_choice, n_jobs, progress)
+            self._run_pending(self.tasks, run_fit, n_jobs, progress)
 
     def cell_records(self):
         """Return the finished records of the recipe's cells, in the order of its table."""
@@ -146,11 +147,15 @@ class Experiment:
         """Return a method's parameters with those chosen for it, or None where not chosen yet."""
         if method.search is None:
             return dict(method.params)
-        record = self.chosen().get((method.search, split))
-        if record is None:
+        chosen = self.choice(method.search, split)
+        if chosen is None:
             return None
-        chosen = record["result"]["parameters"]
         return {**method.params, **{k: v for k, v in chosen.items() if k != "n_layers"}}
+
+    def choice(self, search, split):
+        """Return the parameters that a search chose on a split, or None where it has not yet."""
+        record = self.chosen().get((search, split))
+        return None if record is None else record["result"]["parameters"]
 
     def pipeline(self, method, params):
         """Return the unfitted preprocessing, estimator and feature steps of a row."""
@@ -166,16 +171,30 @@ class Experiment:
         X, y = self.problem.X, self.problem.y
         return X[train], y[train], X[test], y[test]
 
+    def task_of(self, key):
+        """Return the fit to which the cell with a record's key belongs."""
+        return next(task for task in self.tasks if any(cell.key == key for cell in task.cells))
+
     def _choice_tasks(self):
-        used = {m.search for m in self.recipe.methods if m.search is not None}
+        n_splits = {}
+        for method in self.recipe.methods:
+            for search in self.recipe.chain(method.search):
+                known = n_splits.get(search.name, 0)
+                n_splits[search.name] = max(known, self._n_splits(method))
         tasks = []
-        for name in (name for name in self.recipe.searches if name in used):
-            search = self.recipe.searches[name]
-            users = [m for m in self.recipe.methods if m.search == name]
-            for split in range(max(self._n_splits(m) for m in users)):
-                key = content_key([*self._split_content(split), "choice", asdict(search)])
+        for name, search in self.recipe.searches.items():
+            chain = [asdict(link) for link in self.recipe.chain(name)]
+            for split in range(n_splits.get(name, 0)):
+                key = content_key([*self._split_content(split), "choice", chain])
                 tasks.append(ChoiceTask(split, search, key))
         return tasks
+
+    def _waves(self):
+        """Choices in groups, each of which builds only on those before it."""
+        waves = {}
+        for task in self.choices:
+            waves.setdefault(len(self.recipe.chain(task.search.name)), []).append(task)
+        return [waves[length] for length in sorted(waves)]
 
     def _fit_tasks(self):
         choice_key = {(task.search.name, task.split): task.key for task in self.choices}
@@ -194,7 +213,8 @@ class Experiment:
                     for c in self.recipe.classifiers
                     if c.applies_to(method)
                 )
-                tasks.append(FitTask(split, method, cells, content_key(content)))
+                if cells:
+                    tasks.append(FitTask(split, method, cells, content_key(content)))
         return tasks
 
     def _n_splits(self, method):
@@ -256,12 +276,18 @@ def run_choice(experiment, task, owner):
     with _quietly():
         try:
             X, y, _, _ = experiment.train_test(task.split)
+            start = None
+            if task.search.start is not None:
+                start = experiment.choice(task.search.start, task.split)
+                if start is None:
+                    raise ValueError(f"the choice {task.search.start!r} before it failed")
             choice = choose_parameters(
                 task.search,
                 X,
                 y,
                 preprocessing=experiment.recipe.preprocessing,
                 seed=experiment.recipe.seed,
+                start=start,
             )
             record |= {"status": DONE, "result": choice.to_dict(), "seconds": choice.seconds}
         except Exception as error:

@@ -39,6 +39,11 @@ class Entry:
             return None
         return self.mean - self.published
 
+    @property
+    def family(self):
+        """Name of the rows that differ in depth alone, or None for a method without layers."""
+        return None if self.depth is None else self.method.replace(str(self.depth), "m", 1)
+
     def text(self):
         """Return the figure as it is printed."""
         if self.mean is None:
@@ -78,7 +83,7 @@ class Table:
         }
         return cls(
             title=recipe.title,
-            methods=[method.name for method in recipe.methods],
+            methods=list(dict.fromkeys(method.name for method in recipe.methods)),
             classifiers=[column.name for column in recipe.classifiers],
             entries=entries,
             multilabel=experiment.problem.multilabel,
@@ -96,8 +101,8 @@ class Table:
         for method in self.methods:
             row = [entry for (m, _), entry in self.entries.items() if m == method]
             n_splits = max((entry.n_splits for entry in row), default=0)
-            n_features = next((e.n_features for e in row if e.n_features), None)
-            cells = [method, _text(n_features, "d"), str(n_splits)]
+            sizes = dict.fromkeys(str(e.n_features) for e in row if e.n_features)
+            cells = [method, ", ".join(sizes), str(n_splits)]
             for name in self.classifiers:
                 entry = self.entries.get((method, name))
                 cells.append("" if entry is None else entry.text())
