@@ -1,4 +1,7 @@
+import re
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -415,3 +418,11 @@ def test_study_refuses_files_it_cannot_use(tmp_path, content, message):
         load_file(path)
     with pytest.raises(ValueError, match=r"\.npz, \.csv or \.mat"):
         load_file(tmp_path / "own.txt")
+
+
+def test_the_recipe_of_the_documentation_can_be_read(tmp_path):
+    page = Path(__file__).parents[1] / "docs" / "experiments.md"
+    (text,) = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    experiment = Experiment(parse_recipe(tomllib.loads(text)), tmp_path)
+    assert Table.of(experiment).methods == ["baseline", "J-Play_1", "J-Play_2", "J-Play_3"]
+    assert len(experiment.choices) == 2 * 5
