@@ -21,7 +21,8 @@ class Entry:
     method: str
     depth: int | None
     classifier: str
-    n_features: int | None
+    sizes: tuple
+    """Dimensions of the features, of which splits may have different ones."""
     n_splits: int
     n_failed: int
     mean: float | None
@@ -32,6 +33,10 @@ class Entry:
     fit_seconds: float | None
     seconds: float | None
     labels: dict
+
+    @property
+    def n_features(self):
+        return self.sizes[0] if len(self.sizes) == 1 else None
 
     @property
     def difference(self):
@@ -101,8 +106,8 @@ class Table:
         for method in self.methods:
             row = [entry for (m, _), entry in self.entries.items() if m == method]
             n_splits = max((entry.n_splits for entry in row), default=0)
-            sizes = dict.fromkeys(str(e.n_features) for e in row if e.n_features)
-            cells = [method, ", ".join(sizes), str(n_splits)]
+            sizes = sorted({size for entry in row for size in entry.sizes})
+            cells = [method, ", ".join(map(str, sizes)), str(n_splits)]
             for name in self.classifiers:
                 entry = self.entries.get((method, name))
                 cells.append("" if entry is None else entry.text())
@@ -146,7 +151,7 @@ def _entry(method, column, records, failures):
         method=method.name,
         depth=method.depth,
         classifier=column.name,
-        n_features=own[0]["fit"]["n_features"] if own else None,
+        sizes=tuple(sorted({r["fit"]["n_features"] for r in own})),
         n_splits=len(own),
         n_failed=len(failed),
         mean=_mean(accuracies),
