@@ -497,7 +497,7 @@ def test_renamed_and_reordered_classes_permute_the_label_projection(digits):
 
 @pytest.mark.parametrize(("n_layers", "alpha"), [(5, 100.0), (7, 100.0), (6, 1000.0)])
 def test_deep_chains_with_a_heavy_prediction_loss_converge(digits, n_layers, alpha):
-    X, y = (part[:400] for part in digits)
+    X, y = digits
     shallow = JPlay(n_layers=1, n_components=30, alpha=alpha, gamma=10.0).fit(X, y)
     deep = JPlay(n_layers=n_layers, n_components=30, alpha=alpha, gamma=10.0).fit(X, y)
     assert deep.result_.status.converged

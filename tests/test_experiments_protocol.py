@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -10,7 +12,7 @@ from sklearn.svm import SVC
 
 from jplay import JPlay
 from jplay.experiments import _steps, protocol
-from jplay.experiments._recipe import Search
+from jplay.experiments._recipe import Classifier, Search
 from jplay.experiments._steps import MLkNNClassifier, RBFSVMClassifier, UncentredSVD
 from jplay.experiments.protocol import (
     choose_parameters,
@@ -108,6 +110,8 @@ def test_choice_passes_over_weights_that_cannot_be_fitted(digits, monkeypatch):
     choice = choose_parameters(search, X, y)
     assert choice.parameters == {"alpha": 1.0}
     assert {t["alpha"]: t["score"] is None for t in choice.trials} == {10.0: True, 1.0: False}
+    with pytest.raises(ValueError, match="kind of a classifier"):
+        choose_parameters(replace(search, classifier=Classifier("score", "own")), X, y)
     hopeless = Search("s", "jplay", {"alpha": [10.0, 100.0]}, n_folds=2)
     with pytest.raises(ValueError, match="Widen its grid"):
         choose_parameters(hopeless, X, y)

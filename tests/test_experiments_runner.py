@@ -333,6 +333,14 @@ def test_depth_lists_of_wrong_length_and_unknown_searches_are_refused():
     with pytest.raises(ValueError, match="`search` of method"):
         parse_recipe(table)
     table = tiny()
+    table["methods"][2]["classifiers"] = ["NNN"]
+    with pytest.raises(ValueError, match="should list some of NN, CCF, own, got"):
+        parse_recipe(table)
+    table = tiny()
+    table["searches"]["later"] = {"start": "weights", "params": {"alpha": 1.0}}
+    with pytest.raises(ValueError, match="leave out what its start 'weights' chooses, got alpha"):
+        parse_recipe(table)
+    table = tiny()
     table["searches"]["later"] = {"start": "unknown", "grid": {"alpha": [1.0]}}
     with pytest.raises(ValueError, match=r"`start` of search 'later'.*\(weights\).*'unknown'"):
         parse_recipe(table)
@@ -350,7 +358,7 @@ def test_methods_of_one_name_share_a_row_and_searches_continue_one_another(tmp_p
     table["searches"]["forest"] = {
         "start": "weights",
         "params": {"n_layers": 2},
-        "grid": {"gamma": [0.1, 1.0, 10.0]},
+        "grid": {"gamma": [1.0, 0.1, 10.0, 100.0]},
         "classifier": {"kind": "ccf", "params": {"n_estimators": 4}, "features": ["unit-range"]},
     }
     ours = table["methods"].pop()
@@ -358,11 +366,16 @@ def test_methods_of_one_name_share_a_row_and_searches_continue_one_another(tmp_p
     table["methods"] += [{**ours, "classifiers": ["NN", "own"]}, other]
     experiment = Experiment(parse_recipe(table), tmp_path)
     experiment.run()
+    assert len(experiment.tasks) == 2 + 2 * 2
+    restricted = Experiment(parse_recipe(table).restricted(classifiers=["NN"]), tmp_path)
+    assert [task.search.name for task in restricted.choices] == ["weights"]
+    quick = Experiment(replace(parse_recipe(table), quick={}).quickened(), tmp_path)
+    assert len(quick.tasks) == 2 + 2, "entries that are fitted alike share the fit"
     first, second = (experiment.chosen()[name, 0] for name in ("weights", "forest"))
     begun_with = first["result"]["parameters"]
     assert second["result"]["trials"][0]["gamma"] == begun_with["gamma"]
     assert second["result"]["parameters"]["alpha"] == begun_with["alpha"]
-    assert second["result"]["n_fits"] == 3 * 2, "grid of three, folds as where it starts"
+    assert second["result"]["n_fits"] == 4 * 2, "grid of four, folds as where it starts"
     table = Table.of(experiment)
     assert table.methods == ["baseline", "PCA", "J-Play_1", "J-Play_2"]
     assert {c for m, c in table.entries if m == "J-Play_2"} == {"NN", "CCF", "own"}

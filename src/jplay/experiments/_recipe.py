@@ -81,6 +81,8 @@ class Method:
     search: str | None = None
     classifiers: tuple | None = None
     n_splits: int | None = None
+    family: str | None = None
+    """Name of the rows that differ from this one in depth alone."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class Recipe:
         }
 
     def chain(self, name):
-        """Return the named search and those whose choices it builds on, the first last."""
+        """Return the named search, the one it starts from, and so on to one without a start."""
         searches = []
         while name is not None:
             searches.append(self.searches[name])
@@ -250,6 +252,14 @@ def parse_recipe(table):
                 f"{method.search!r}."
             )
     classifiers = tuple(_build(Classifier, c, "classifiers") for c in table.pop("classifiers"))
+    columns = [column.name for column in classifiers]
+    for method in methods:
+        named = method.classifiers or ()
+        if isinstance(named, str) or not set(named) <= set(columns):
+            raise ValueError(
+                f"`classifiers` of method {method.name!r} should list some of "
+                f"{', '.join(columns)}, got {named!r}."
+            )
     filled = Counter((m.name, c.name) for m in methods for c in classifiers if c.applies_to(m))
     twice = [cell for cell, count in filled.items() if count > 1]
     if twice:
@@ -282,11 +292,26 @@ def _parse_search(name, entry, before):
                 f"({', '.join(before) or 'none'}), got {start!r}."
             )
         inherited = {k: getattr(before[start], k) for k in Search.__dataclass_fields__}
+        chosen = set(entry.get("params", {})) & _chosen_before(start, before)
+        if chosen:
+            raise ValueError(
+                f"`params` of search {name!r} should leave out what its start {start!r} chooses, "
+                f"got {', '.join(sorted(chosen))}."
+            )
         entry = {**inherited, **entry, "params": {**inherited["params"], **entry.get("params", {})}}
     if isinstance(entry.get("classifier"), dict):
         where = f"searches.{name}.classifier"
         entry["classifier"] = _build(Classifier, {"name": "score", **entry["classifier"]}, where)
     return _build(Search, entry, f"searches.{name}")
+
+
+def _chosen_before(name, searches):
+    """Names of all parameters that a search and those before it choose."""
+    names = set()
+    while name is not None:
+        names |= set(searches[name].grid)
+        name = searches[name].start
+    return names
 
 
 def _parse_methods(entry):
@@ -311,6 +336,7 @@ def _parse_methods(entry):
             {
                 **entry,
                 "name": entry["name"].replace(DEPTH_MARK, str(depth)),
+                "family": entry["name"].replace(DEPTH_MARK, "m"),
                 "depth": depth,
                 "search": searches[i],
                 "params": {

@@ -44,7 +44,7 @@ def _draw_depth(experiment, table, new_figure):
     """Accuracy against the number of layers, ours solid and the published dotted."""
     curves = {}
     for entry in table.entries.values():
-        if entry.depth is not None and entry.mean is not None:
+        if entry.family is not None and entry.mean is not None:
             curves.setdefault((entry.family, entry.classifier), []).append(entry)
     curves = {key: sorted(c, key=lambda e: e.depth) for key, c in curves.items() if len(c) > 1}
     if not curves:

@@ -150,6 +150,7 @@ def choose_parameters(search, X, y, *, preprocessing=(), seed=0, start=None):
     Choice
     """
     started = perf_counter()
+    make_classifier(search.classifier, seed), make_steps(search.classifier.features)
     known = {**search.params, **(start or {})}
     folds = make_folds(
         X,

@@ -3,7 +3,7 @@
 import os
 import traceback
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -178,6 +178,8 @@ class Experiment:
     def _choice_tasks(self):
         n_splits = {}
         for method in self.recipe.methods:
+            if not self._columns(method):
+                continue
             for search in self.recipe.chain(method.search):
                 known = n_splits.get(search.name, 0)
                 n_splits[search.name] = max(known, self._n_splits(method))
@@ -198,7 +200,7 @@ class Experiment:
 
     def _fit_tasks(self):
         choice_key = {(task.search.name, task.split): task.key for task in self.choices}
-        tasks = []
+        tasks = {}
         for split in range(len(self.problem.splits)):
             for method in self.recipe.methods:
                 if split >= self._n_splits(method):
@@ -210,12 +212,19 @@ class Experiment:
                 ]
                 cells = tuple(
                     Cell(split, method, c, content_key([*content, self._column_content(c)]))
-                    for c in self.recipe.classifiers
-                    if c.applies_to(method)
+                    for c in self._columns(method)
                 )
-                if cells:
-                    tasks.append(FitTask(split, method, cells, content_key(content)))
-        return tasks
+                key = content_key(content)
+                # Entries of one row that do not differ in what is fitted share the fit.
+                known = tasks.get((method.name, key))
+                if known is not None:
+                    tasks[method.name, key] = replace(known, cells=known.cells + cells)
+                elif cells:
+                    tasks[method.name, key] = FitTask(split, method, cells, key)
+        return list(tasks.values())
+
+    def _columns(self, method):
+        return [column for column in self.recipe.classifiers if column.applies_to(method)]
 
     def _n_splits(self, method):
         n_splits = len(self.problem.splits)

@@ -19,6 +19,7 @@ class Entry:
     """A cell over all its splits, accuracies in percent; what is not known is None."""
 
     method: str
+    family: str | None
     depth: int | None
     classifier: str
     sizes: tuple
@@ -36,18 +37,14 @@ class Entry:
 
     @property
     def n_features(self):
-        return self.sizes[0] if len(self.sizes) == 1 else None
+        """Return the dimensions in words."""
+        return ", ".join(map(str, self.sizes))
 
     @property
     def difference(self):
         if self.mean is None or self.published is None:
             return None
         return self.mean - self.published
-
-    @property
-    def family(self):
-        """Name of the rows that differ in depth alone, or None for a method without layers."""
-        return None if self.depth is None else self.method.replace(str(self.depth), "m", 1)
 
     def text(self):
         """Return the figure as it is printed."""
@@ -149,6 +146,7 @@ def _entry(method, column, records, failures):
     accuracies = _figures(own, "overall_accuracy", 100)
     return Entry(
         method=method.name,
+        family=method.family,
         depth=method.depth,
         classifier=column.name,
         sizes=tuple(sorted({r["fit"]["n_features"] for r in own})),

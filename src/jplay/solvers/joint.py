@@ -8,8 +8,9 @@ Here one loop moves everything together:
 * one streaming pass over the samples per iteration, through all layers at once;
 * a step on every projection, from the last to the first, along the gradient of the whole
   objective and of the penalties of all layers behind it (the published layer problems leave
-  out what a layer does to those behind it; without it deep chains with a large ``alpha``
-  diverge), preconditioned by the Kronecker structure ``S1 (x) A + S2 (x) I`` of its curvature;
+  out what a layer does to those behind it; without these penalties deep chains with a large
+  ``alpha`` diverge), preconditioned by the Kronecker structure ``S1 (x) A + S2 (x) I`` of its
+  curvature;
 * a final repair that makes the projections exactly feasible by moving them a little along one
   strictly feasible direction, so that the loop need not drive the penalty to infinity.
 """
@@ -388,9 +389,11 @@ def _status(settled, residuals, history, schedule, mu, stop_requested):
             f"no convergence within max_iter={schedule.max_iter} iterations (root mean square "
             f"constraint gap {worst:.2g}): increase max_iter or tol={schedule.tol:g}",
         )
+    if mu >= schedule.mu_max and worst <= 10 * schedule.tol:
+        return Status(True, f"constraints met to {worst:.1g} at the largest penalty, before repair")
     if mu >= schedule.mu_max:
         return Status(
-            bool(worst <= 10 * schedule.tol),
+            False,
             f"constraint gap {worst:.2g} above tol={schedule.tol:g} at the largest penalty: scale "
             "the samples to norms near one, or lower alpha",
         )
