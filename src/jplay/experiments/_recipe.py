@@ -155,11 +155,7 @@ class Recipe:
 
     def chain(self, name):
         """Return the named search, the one it starts from, and so on to one without a start."""
-        searches = []
-        while name is not None:
-            searches.append(self.searches[name])
-            name = searches[-1].start
-        return searches
+        return _chain(name, self.searches)
 
     def restricted(self, *, n_splits=None, methods=None, classifiers=None):
         """Return the recipe with fewer splits, methods or classifiers."""
@@ -292,7 +288,8 @@ def _parse_search(name, entry, before):
                 f"({', '.join(before) or 'none'}), got {start!r}."
             )
         inherited = {k: getattr(before[start], k) for k in Search.__dataclass_fields__}
-        chosen = set(entry.get("params", {})) & _chosen_before(start, before)
+        chosen_before = {parameter for search in _chain(start, before) for parameter in search.grid}
+        chosen = chosen_before & set(entry.get("params", {}))
         if chosen:
             raise ValueError(
                 f"`params` of search {name!r} should leave out what its start {start!r} chooses, "
@@ -305,13 +302,13 @@ def _parse_search(name, entry, before):
     return _build(Search, entry, f"searches.{name}")
 
 
-def _chosen_before(name, searches):
-    """Names of all parameters that a search and those before it choose."""
-    names = set()
+def _chain(name, searches):
+    """Return the named search, the one it starts from, and so on to one without a start."""
+    links = []
     while name is not None:
-        names |= set(searches[name].grid)
-        name = searches[name].start
-    return names
+        links.append(searches[name])
+        name = links[-1].start
+    return links
 
 
 def _parse_methods(entry):

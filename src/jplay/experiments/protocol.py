@@ -150,7 +150,8 @@ def choose_parameters(search, X, y, *, preprocessing=(), seed=0, start=None):
     Choice
     """
     started = perf_counter()
-    make_classifier(search.classifier, seed), make_steps(search.classifier.features)
+    # Mistakes in the recipe come to light here, not as points that cannot be fitted.
+    make_pipeline(*make_steps(search.classifier.features), make_classifier(search.classifier, seed))
     known = {**search.params, **(start or {})}
     folds = make_folds(
         X,
