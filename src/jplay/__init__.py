@@ -11,18 +11,45 @@ _HOME_OF = {
     "AutoRULe": "jplay.estimators",
     "CanonicalCorrelationForestClassifier": "jplay.forest",
     "CanonicalCorrelationForestRegressor": "jplay.forest",
+    "CrossSensorJPlay": "jplay.estimators",
+    "DomainJPlay": "jplay.estimators",
+    "FastSchedule": "jplay.solvers.schedules",
+    "HeatGraph": "jplay.blocks",
     "JPlay": "jplay.estimators",
+    "JPlayBandSelector": "jplay.estimators",
+    "JPlayCommittee": "jplay.estimators",
+    "JPlayRegressor": "jplay.estimators",
     "JPlaySearchCV": "jplay.estimators",
     "LFDA": "jplay.estimators",
+    "LabelPenalty": "jplay.problems.targets",
+    "LiftedJPlay": "jplay.estimators",
     "LPP": "jplay.estimators",
     "LSDR": "jplay.estimators",
     "LSQMID": "jplay.estimators",
     "MultiLabelJPlay": "jplay.estimators",
+    "MultiTaskJPlay": "jplay.estimators",
     "NPE": "jplay.estimators",
+    "PaperSchedule": "jplay.solvers.schedules",
+    "Propagation": "jplay.problems.targets",
     "SpatialJPlay": "jplay.estimators",
 }
 
-_SUBMODULES = ("datasets", "persistence", "raster", "scale")
+_SUBMODULES = (
+    "app",
+    "blocks",
+    "cli",
+    "datasets",
+    "estimators",
+    "exceptions",
+    "experiments",
+    "forest",
+    "inspection",
+    "persistence",
+    "plotting",
+    "raster",
+    "report",
+    "tables",
+)
 
 __all__ = ["__version__", *sorted(_HOME_OF)]
 

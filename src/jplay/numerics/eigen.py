@@ -1,13 +1,14 @@
 """Generalised symmetric eigenproblems whose right-hand matrix may be singular."""
 
-from jplay._array_api import namespace
+from jplay._array_api import Array, namespace
 
 
-def symmetrize(matrix):
+def symmetrize(matrix: Array) -> Array:
+    """Nearest symmetric matrix, which takes the rounding of a product away."""
     return (matrix + matrix.mT) / 2
 
 
-def range_basis(matrix, rtol=None):
+def range_basis(matrix: Array, rtol: float | None = None) -> tuple[Array, Array]:
     """Eigenpairs of a positive semi-definite ``matrix`` with non-zero eigenvalue.
 
     Parameters
@@ -26,15 +27,25 @@ def range_basis(matrix, rtol=None):
     values, vectors = xp.linalg.eigh(symmetrize(matrix))
     if rtol is None:
         rtol = 10 * matrix.shape[-1] * float(xp.finfo(matrix.dtype).eps)
-    rank = int(xp.sum(xp.astype(values > rtol * xp.max(values), xp.int64)))
+    # Rounding may leave a matrix of zeros with nothing but negative eigenvalues.
+    rank = int(xp.sum(xp.astype(values > rtol * xp.max(xp.abs(values)), xp.int64)))
     return values[values.shape[0] - rank :], vectors[:, vectors.shape[1] - rank :]
 
 
-def leading_generalized_eigenvectors(a, b, n_components=None, *, largest=True, rtol=None):
+def leading_generalized_eigenvectors(
+    a: Array,
+    b: Array,
+    n_components: int | None = None,
+    *,
+    largest: bool = True,
+    rtol: float | None = None,
+) -> tuple[Array, Array]:
     """Solve ``a v = lambda b v`` within the range of a positive semi-definite ``b``.
 
     The problem is whitened by the non-zero eigenpairs of ``b``, which is the reduction
-    by singular value decomposition that singular scatter matrices call for.
+    by singular value decomposition that singular scatter matrices call for: with
+    ``b = U diag(s) U^T`` over these pairs and ``v = U diag(s)^-1/2 w`` it is the ordinary
+    problem ``diag(s)^-1/2 U^T a U diag(s)^-1/2 w = lambda w``.
 
     Parameters
     ----------

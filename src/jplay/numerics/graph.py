@@ -1,26 +1,35 @@
 """Nearest-neighbour graphs with heat-kernel weights, always sparse."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import scipy.sparse
 
 from jplay._array_api import (
+    Array,
     like,
     namespace,
+    on_cuda,
+    product_of_halves,
     smallest_per_row,
     sum_by_index,
     to_numpy,
 )
 
 EXACT_UP_TO = 50_000  # samples; the exact search grows with their square
-_BLOCK_ELEMENTS = 4_000_000
-_DEVICE_BLOCK_ELEMENTS = 256_000_000
+_BLOCK_ELEMENTS = 4_000_000  # 32 MB in double precision
+_DEVICE_BLOCK_ELEMENTS = 2**28  # 2 GiB in double precision
+_DEVICE_DISTANCES = 2**30  # at a time; 4 GiB in single precision
+_GRAM_ROWS = 8192  # of one block of the Laplacian's moments: a few megabytes
+
+Bandwidth = float | Literal["median"]
+"""Width of the heat kernel, or how to choose it."""
 _SPARE_CANDIDATES = 6  # re-ranked by exact distance, so that rounding decides no tie
 
 
-def nearest_neighbors(X, n_neighbors):
+def nearest_neighbors(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:
     """Exact nearest neighbours of every sample among the others, in blocks of rows.
 
     Candidates come from one matrix product per block; their distances are then
@@ -43,6 +52,8 @@ def nearest_neighbors(X, n_neighbors):
     squared_norms = np.einsum("ij,ij->i", X, X)
     indices = np.empty((n_samples, n_neighbors), dtype=np.intp)
     squared_distances = np.empty((n_samples, n_neighbors))
+    # |x|^2 - 2 x.y + |y|^2 is off by a few units in the last place of the largest of its terms;
+    # eight cover them, and a bound too large costs only a second look.
     rounding = 8 * np.finfo(squared_norms.dtype).eps * float(squared_norms.max())
     n_candidates = min(n_neighbors + _SPARE_CANDIDATES, n_samples - 1)
     block = max(1, _BLOCK_ELEMENTS // max(n_samples, n_candidates * n_features))
@@ -60,7 +71,7 @@ def nearest_neighbors(X, n_neighbors):
         )
         if n_candidates == n_samples - 1:
             continue
-        # Where the last neighbour is no nearer than the last candidate, rounding or a tie may
+        # If the last neighbour is no nearer than the last candidate, rounding or a tie may
         # have left a sample out: look at all that may be as near.
         reach = squared_distances[rows, -1] - squared_norms[rows] + rounding
         last_candidate = np.take_along_axis(approximate, candidates, axis=1).max(axis=1)
@@ -73,7 +84,9 @@ def nearest_neighbors(X, n_neighbors):
     return indices, squared_distances
 
 
-def _nearest_candidates(X, centres, candidates, n_neighbors):
+def _nearest_candidates(
+    X: np.ndarray, centres: np.ndarray, candidates: np.ndarray, n_neighbors: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The nearest of each centre's ``candidates``, which are in order, by exact distance."""
     differences = X[candidates].astype(np.float64) - centres[:, None, :]
     exact = np.einsum("ijk,ijk->ij", differences, differences)
@@ -81,14 +94,14 @@ def _nearest_candidates(X, centres, candidates, n_neighbors):
     return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(exact, order, axis=1)
 
 
-def median_bandwidth(squared_distances):
-    """Median distance to the farthest kept neighbour; the mean where that is zero."""
+def median_bandwidth(squared_distances: np.ndarray) -> float:
+    """Median distance to the farthest kept neighbour; the mean if that is zero."""
     farthest = np.sqrt(squared_distances[:, -1])
     width = float(np.median(farthest)) or float(np.mean(farthest))
     return width or 1.0
 
 
-def symmetric_affinity(indices, weights):
+def symmetric_affinity(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse.csr_array:
     """``max(W, W^T)`` of the directed graph with ``weights`` on the edges to ``indices``."""
     n_samples, n_neighbors = indices.shape
     rows = np.repeat(np.arange(n_samples), n_neighbors)
@@ -100,7 +113,9 @@ def symmetric_affinity(indices, weights):
     return affinity
 
 
-def heat_affinity(X, n_neighbors=10, bandwidth="median"):
+def heat_affinity(
+    X: np.ndarray, n_neighbors: int = 10, bandwidth: Bandwidth = "median"
+) -> tuple[scipy.sparse.csr_array, float]:
     """Symmetric nearest-neighbour graph with weights ``exp(-|x_i - x_j|^2 / (2 t^2))``.
 
     Parameters
@@ -134,7 +149,9 @@ def heat_affinity(X, n_neighbors=10, bandwidth="median"):
     return symmetric_affinity(indices, weights), float(bandwidth)
 
 
-def weighted_by_features(affinity, features, bandwidth="median"):
+def weighted_by_features(
+    affinity: scipy.sparse.sparray, features: np.ndarray, bandwidth: Bandwidth = "median"
+) -> scipy.sparse.csr_array:
     """The same edges, each times ``exp(-|z_i - z_j|^2 / (2 t^2))``.
 
     Parameters
@@ -162,8 +179,12 @@ def weighted_by_features(affinity, features, bandwidth="median"):
     return scipy.sparse.csr_array((weights, (rows, columns)), shape=edges.shape)
 
 
-def laplacian_gram(X, affinity):
-    """``X^T L X`` and the degree moments of the graph, without forming ``L``.
+def laplacian_gram(
+    X: np.ndarray, affinity: scipy.sparse.sparray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """``X^T L X`` and the degree moments of the graph, in float64, without forming ``L``.
+
+    Rows are taken in blocks, so that samples in float64 are not copied.
 
     Returns
     -------
@@ -175,12 +196,20 @@ def laplacian_gram(X, affinity):
         ``X^T D 1``.
     total_degree : float
     """
+    X = np.ascontiguousarray(X, dtype=np.float64)  # as sparse products would at every block
+    n_samples, n_features = X.shape
     degrees = np.asarray(affinity.sum(axis=1)).ravel()
-    weighted = degrees[:, None] * X
-    degree_gram = X.T @ weighted
-    degree_sum = weighted.sum(axis=0)
-    weighted -= affinity @ X
-    gram = X.T @ weighted
+    affinity = affinity.tocsr()
+    gram, degree_gram = np.zeros((2, n_features, n_features))
+    degree_sum = np.zeros(n_features)
+    for start in range(0, n_samples, _GRAM_ROWS):
+        rows = slice(start, start + _GRAM_ROWS)
+        block = X[rows]
+        weighted = degrees[rows, None] * block
+        degree_gram += block.T @ weighted
+        degree_sum += weighted.sum(axis=0)
+        weighted -= affinity[rows] @ X
+        gram += block.T @ weighted
     return (gram + gram.T) / 2, degree_gram, degree_sum, float(degrees.sum())
 
 
@@ -189,19 +218,20 @@ class NeighborGraph:
     """The symmetric graph ``C + C^T`` of fixed-size neighbour lists, on any device.
 
     ``C`` holds ``weights[i, k]`` on the edge from ``i`` to ``indices[i, k]``, half the weight
-    where both ends list each other.
+    if both ends list each other.
     """
 
-    indices: Any
+    indices: Array
     """(n_samples, n_neighbors)"""
-    weights: Any
+    weights: Array
     """(n_samples, n_neighbors)"""
 
     @property
-    def shape(self):
-        return (self.indices.shape[0],) * 2
+    def shape(self) -> tuple[int, int]:
+        n_samples = self.indices.shape[0]
+        return n_samples, n_samples
 
-    def to_sparse(self):
+    def to_sparse(self) -> scipy.sparse.csr_array:
         """The same graph as ``csr_array`` in host memory."""
         n_samples, n_neighbors = self.indices.shape
         rows = np.repeat(np.arange(n_samples), n_neighbors)
@@ -209,14 +239,15 @@ class NeighborGraph:
         half = scipy.sparse.csr_array((weights, (rows, columns)), shape=self.shape)
         return (half + half.T).tocsr()
 
-    def degrees(self):
+    def degrees(self) -> Array:
+        """Weights that leave each sample and those that arrive, summed."""
         xp = namespace(self.weights)
         received = sum_by_index(
             xp.reshape(self.indices, (-1,)), xp.reshape(self.weights, (-1,)), self.shape[0]
         )
         return xp.sum(self.weights, axis=1) + received
 
-    def half_products(self, X, rows):
+    def half_products(self, X: Array, rows: slice) -> Array:
         """``C X`` for some rows."""
         xp = namespace(X)
         indices, weights = self.indices[rows, :], self.weights[rows, :]
@@ -226,7 +257,121 @@ class NeighborGraph:
         return (weights[:, None, :] @ xp.astype(neighbors, weights.dtype))[:, 0, :]
 
 
-def neighbor_graph(X, n_neighbors=10, bandwidth="median"):
+@dataclass(frozen=True)
+class _Distances:
+    """Squared distances between samples, less the squared norm of the first, as one product."""
+
+    left: Array
+    right: Array
+    squared_norms: Array
+    """(n_samples,)"""
+    unit: float
+    """In which norms and products are measured."""
+    rounding: float
+    """By which a product may be wrong."""
+    product: Callable[[Array, Array], Array]
+
+    def from_rows(self, rows: Array | slice) -> Array:
+        """Distances of some samples to all."""
+        return self.product(self.left[rows, :], self.right)
+
+
+def _plain_distances(Z: Array) -> _Distances:
+    """Products in the precision of the samples."""
+    xp = namespace(Z)
+    norms = xp.sum(Z * Z, axis=1)
+    left = xp.concat([Z, xp.ones_like(Z[:, :1])], axis=1)
+    right = xp.concat([-2 * Z, norms[:, None]], axis=1)
+    rounding = 8 * float(xp.finfo(Z.dtype).eps) * float(xp.max(norms))
+    return _Distances(left, right, norms, 1.0, rounding, lambda A, B: A @ B.mT)
+
+
+def _distances_by_halves(Z: Array) -> _Distances:
+    """Products in half precision, which a GPU forms fastest, with the accuracy of single.
+
+    A number ``z`` is the sum of its rounding ``h`` to half precision and a remainder ``l / 64``,
+    rounded again; of the products only that of two remainders is left out. All are columns of one
+    product, and so are the norms.
+    """
+    xp = namespace(Z)
+    norms = xp.sum(xp.astype(Z, xp.float64) ** 2, axis=1)
+    unit = float(xp.max(norms)) or 1.0
+    norms = norms / unit
+
+    def halves(values: Array) -> tuple[Array, Array]:
+        high = xp.astype(values, xp.float16)
+        return high, xp.astype(64 * (values - high), xp.float16)
+
+    (high, low), (high_norm, low_norm) = halves(Z / unit**0.5), halves(norms[:, None])
+    one = xp.ones_like(high_norm)
+    # A multiple of eight columns: rows that begin at multiples of 16 bytes.
+    padding = xp.zeros_like(high[:, :1]).expand(-1, -(3 * Z.shape[1] + 2) % 8)
+    left = xp.concat([high, high / 64, low, one, one / 64, padding], axis=1)
+    right = xp.concat([-2 * high, -2 * low, high / -32, high_norm, low_norm, padding], axis=1)
+    # On an H200 five millionths were the largest error for 200 features.
+    rounding = 2.0**-16 * max(1.0, Z.shape[1] / 200)
+    return _Distances(left, right, norms, unit, rounding, product_of_halves)
+
+
+def _neighbor_lists(X: Array, n_neighbors: int) -> tuple[Array, Array]:
+    """Nearest neighbours of every sample and their exact squared distances, by distance.
+
+    Candidates come from products of low precision. If rounding may have left a nearer sample
+    out, those of double precision decide.
+    """
+    xp = namespace(X)
+    n_samples = X.shape[0]
+    n_candidates = min(n_neighbors + 1 + _SPARE_CANDIDATES, n_samples)
+    Z = X - xp.mean(X, axis=0)
+    distances = _distances_by_halves(Z) if on_cuda(Z) else _plain_distances(Z)
+    positions = like(np.arange(n_samples), X, dtype=xp.int64)
+    found = []
+    for rows in _row_blocks(n_samples, n_samples):
+        candidates, scores = smallest_per_row(distances.from_rows(rows), n_candidates)
+        nearest, squares = _nearest_of(X, positions[rows], candidates, n_neighbors)
+        reach = squares[:, -1] / distances.unit - distances.squared_norms[rows]
+        doubtful = reach + distances.rounding > xp.max(scores, axis=1)
+        found.append((nearest, squares, doubtful & (squares[:, -1] > 0)))
+    indices, squares, doubtful = (xp.concat(list(parts)) for parts in zip(*found, strict=True))
+    if n_candidates == n_samples or not bool(xp.any(doubtful)):
+        return indices, squares
+    distances = _plain_distances(xp.astype(Z, xp.float64))
+    again = xp.nonzero(doubtful)[0]
+    for rows in _row_blocks(again.shape[0], n_samples):
+        candidates, _ = smallest_per_row(distances.from_rows(again[rows]), n_candidates)
+        nearest, exact = _nearest_of(X, again[rows], candidates, n_neighbors)
+        indices, squares = xp.concat([indices, nearest]), xp.concat([squares, exact])
+    source = n_samples - 1 + xp.cumulative_sum(xp.astype(doubtful, xp.int64))
+    source = xp.where(doubtful, source, positions)
+    return xp.take(indices, source, axis=0), xp.take(squares, source, axis=0)
+
+
+def _row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Rows of a matrix, as many at a time as fit in a block."""
+    size = max(1, _DEVICE_DISTANCES // n_columns)
+    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+def _nearest_of(
+    X: Array, samples: Array, candidates: Array, n_neighbors: int
+) -> tuple[Array, Array]:
+    """The nearest candidates of each sample but itself; the first of those equally distant."""
+    xp = namespace(X)
+    candidates = xp.sort(candidates, axis=1)
+    neighbors = xp.take(X, xp.reshape(candidates, (-1,)), axis=0)
+    neighbors = xp.reshape(neighbors, (*candidates.shape, X.shape[1]))
+    differences = xp.astype(neighbors - xp.take(X, samples, axis=0)[:, None, :], xp.float64)
+    squares = xp.sum(differences * differences, axis=2)
+    itself = candidates == samples[:, None]
+    squares = xp.where(itself, xp.asarray(xp.inf, dtype=xp.float64), squares)
+    order = xp.argsort(squares, axis=1, stable=True)[:, :n_neighbors]
+    nearest = xp.take_along_axis(candidates, order, axis=1)
+    return nearest, xp.take_along_axis(squares, order, axis=1)
+
+
+def neighbor_graph(
+    X: Array, n_neighbors: int = 10, bandwidth: Bandwidth = "median"
+) -> tuple[NeighborGraph, float]:
     """The graph of :func:`heat_affinity` as neighbour lists, computed where ``X`` lives.
 
     Returns
@@ -236,29 +381,13 @@ def neighbor_graph(X, n_neighbors=10, bandwidth="median"):
     """
     xp = namespace(X)
     n_samples = X.shape[0]
-    squared_norms = xp.sum(X * X, axis=1)
-    n_candidates = min(n_neighbors + _SPARE_CANDIDATES, n_samples - 1)
-    block = max(1, _DEVICE_BLOCK_ELEMENTS // max(n_samples, n_candidates * X.shape[1]))
-    positions = like(np.arange(n_samples), X, dtype=xp.int64)
-    indices, distances = [], []
-    for start in range(0, n_samples, block):
-        rows = slice(start, min(start + block, n_samples))
-        approximate = squared_norms - 2 * (X[rows, :] @ X.mT)
-        itself = positions[rows][:, None] == positions[None, :]
-        approximate = xp.where(itself, xp.asarray(xp.inf, dtype=X.dtype), approximate)
-        candidates = xp.sort(smallest_per_row(approximate, n_candidates), axis=1)
-        neighbors = xp.take(X, xp.reshape(candidates, (-1,)), axis=0)
-        neighbors = xp.reshape(neighbors, (*candidates.shape, X.shape[1]))
-        differences = xp.astype(neighbors - X[rows, None, :], xp.float64)
-        exact = xp.sum(differences * differences, axis=2)
-        order = xp.argsort(exact, axis=1, stable=True)[:, :n_neighbors]
-        indices.append(xp.take_along_axis(candidates, order, axis=1))
-        distances.append(xp.take_along_axis(exact, order, axis=1))
-    indices, distances = xp.concat(indices), xp.concat(distances)
+    indices, distances = _neighbor_lists(X, n_neighbors)
     if bandwidth == "median":
         bandwidth = median_bandwidth(to_numpy(distances[:, n_neighbors - 1 :]))
     weights = xp.exp(distances / (-2 * bandwidth**2))
+    positions = like(np.arange(n_samples), X, dtype=xp.int64)
     mutual = []
+    block = max(1, _DEVICE_BLOCK_ELEMENTS // n_neighbors**2)
     for start in range(0, n_samples, block):
         rows = slice(start, min(start + block, n_samples))
         listed = xp.reshape(indices[rows, :], (-1,))
@@ -270,12 +399,17 @@ def neighbor_graph(X, n_neighbors=10, bandwidth="median"):
     return NeighborGraph(indices, weights), float(bandwidth)
 
 
-def neighbor_laplacian_gram(X, graph):
-    """:func:`laplacian_gram` for a :class:`NeighborGraph`, in blocks, in float64."""
+def neighbor_laplacian_gram(X: Array, graph: NeighborGraph) -> tuple[Array, Array, Array, float]:
+    """:func:`laplacian_gram` for a :class:`NeighborGraph`, in blocks, in float64.
+
+    ``X^T (D - C - C^T) X`` needs ``X^T C X`` and its transpose only.
+    """
     xp = namespace(X)
     degrees = graph.degrees()
     block = max(1, _DEVICE_BLOCK_ELEMENTS // (graph.indices.shape[1] * X.shape[1]))
-    cross = degree_gram = degree_sum = 0
+    cross: Array = 0
+    degree_gram: Array = 0
+    degree_sum: Array = 0
     for start in range(0, X.shape[0], block):
         rows = slice(start, min(start + block, X.shape[0]))
         here = xp.astype(X[rows, :], xp.float64)

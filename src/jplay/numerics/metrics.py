@@ -5,11 +5,15 @@ are the predicted ones.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def confusion_matrix(y_true, y_pred, *, labels=None):
+def confusion_matrix(
+    y_true: ArrayLike, y_pred: ArrayLike, *, labels: ArrayLike | None = None
+) -> np.ndarray:
     """Count how often each true class was given each predicted class.
 
     Parameters
@@ -42,7 +46,7 @@ def confusion_matrix(y_true, y_pred, *, labels=None):
     return counts.reshape(n_classes, n_classes).astype(np.int64, copy=False)
 
 
-def overall_accuracy(confusion):
+def overall_accuracy(confusion: ArrayLike) -> float:
     """Share of all samples that are right, ``trace(C) / sum(C)``.
 
     Examples
@@ -55,7 +59,7 @@ def overall_accuracy(confusion):
     return float(np.trace(confusion) / confusion.sum())
 
 
-def producers_accuracy(confusion):
+def producers_accuracy(confusion: ArrayLike) -> np.ndarray:
     """Share of each true class that was found (recall), ``C_kk / sum_j C_kj``.
 
     A class without a true sample has no such share: its entry is NaN.
@@ -70,7 +74,7 @@ def producers_accuracy(confusion):
     return _ratio(np.diag(confusion), confusion.sum(axis=1))
 
 
-def users_accuracy(confusion):
+def users_accuracy(confusion: ArrayLike) -> np.ndarray:
     """Share of each predicted class that is right (precision), ``C_kk / sum_i C_ik``.
 
     A class that was never predicted has no such share: its entry is NaN.
@@ -85,7 +89,7 @@ def users_accuracy(confusion):
     return _ratio(np.diag(confusion), confusion.sum(axis=0))
 
 
-def average_accuracy(confusion):
+def average_accuracy(confusion: ArrayLike) -> float:
     """Mean of the producer's accuracies over the classes that occur in the truth.
 
     Examples
@@ -97,7 +101,7 @@ def average_accuracy(confusion):
     return float(np.nanmean(producers_accuracy(confusion)))
 
 
-def cohen_kappa(confusion):
+def cohen_kappa(confusion: ArrayLike) -> float:
     r"""Agreement beyond chance, :math:`\kappa = (p_o - p_e) / (1 - p_e)`.
 
     :math:`p_o` is the overall accuracy and
@@ -150,14 +154,18 @@ class AccuracyReport:
     users_accuracy: np.ndarray
 
     @classmethod
-    def from_labels(cls, y_true, y_pred, *, labels=None):
+    def from_labels(
+        cls, y_true: ArrayLike, y_pred: ArrayLike, *, labels: ArrayLike | None = None
+    ) -> "AccuracyReport":
         """Compare predicted with true labels; parameters as for :func:`confusion_matrix`."""
         y_true, y_pred = _check_pair(y_true, y_pred)
         labels = _check_labels(labels, y_true, y_pred)
         return cls.from_confusion(confusion_matrix(y_true, y_pred, labels=labels), labels=labels)
 
     @classmethod
-    def from_confusion(cls, confusion, *, labels=None):
+    def from_confusion(
+        cls, confusion: ArrayLike, *, labels: ArrayLike | None = None
+    ) -> "AccuracyReport":
         """Derive every figure from a confusion matrix; ``labels`` are 0, 1, ... unless given."""
         confusion = _check_confusion(confusion)
         labels = np.arange(len(confusion)) if labels is None else np.asarray(labels)
@@ -176,7 +184,7 @@ class AccuracyReport:
             users_accuracy=users_accuracy(confusion),
         )
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, ready for JSON; an undefined figure is ``None``."""
         return {
             "labels": self.labels.tolist(),
@@ -189,7 +197,7 @@ class AccuracyReport:
         }
 
 
-def _check_pair(y_true, y_pred):
+def _check_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         if y.ndim != 1 or y.size == 0:
@@ -205,7 +213,7 @@ def _check_pair(y_true, y_pred):
     return y_true, y_pred
 
 
-def _check_labels(labels, y_true, y_pred):
+def _check_labels(labels: ArrayLike | None, y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
     if labels is None:
         return np.union1d(y_true, y_pred)
     labels = np.asarray(labels)
@@ -217,7 +225,7 @@ def _check_labels(labels, y_true, y_pred):
     return labels
 
 
-def _positions(y, labels, order, name):
+def _positions(y: np.ndarray, labels: np.ndarray, order: np.ndarray, name: str) -> np.ndarray:
     found = np.searchsorted(labels, y, sorter=order)
     positions = order[np.minimum(found, labels.size - 1)]
     unknown = labels[positions] != y
@@ -229,7 +237,7 @@ def _positions(y, labels, order, name):
     return positions
 
 
-def _check_confusion(confusion):
+def _check_confusion(confusion: ArrayLike) -> np.ndarray:
     confusion = np.asarray(confusion)
     if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
         raise ValueError(f"`confusion` should be a square matrix, got shape {confusion.shape}.")
@@ -238,9 +246,9 @@ def _check_confusion(confusion):
     return confusion
 
 
-def _ratio(part, whole):
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
 
 
-def _none_for_nan(value):
+def _none_for_nan(value: float) -> float | None:
     return None if np.isnan(value) else value

@@ -4,47 +4,62 @@ Every function takes samples as rows. They may equally be given compressed sampl
 ``(X, Y)`` with the same ``X^T X``, ``X^T Y`` and ``Y^T Y`` gives the same values.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jplay._array_api import namespace
+from jplay._array_api import Array, namespace
 
 
 @dataclass(frozen=True)
 class ObjectiveTerms:
-    """The four terms of Eq. 6 with their weights applied; ``total`` is their sum."""
+    """The terms of Eq. 6 with their weights applied; ``total`` is their sum."""
 
     reconstruction: float
     prediction: float
     manifold: float
     ridge: float
+    columns: float = 0.0
+    """The penalty on the columns of the first projection, which Eq. 6 does not have."""
 
     @property
-    def total(self):
-        return self.reconstruction + self.prediction + self.manifold + self.ridge
+    def total(self) -> float:
+        return self.reconstruction + self.prediction + self.manifold + self.ridge + self.columns
 
 
-def squared_norm(matrix):
+def squared_norm(matrix: Array) -> Array:
+    """``|matrix|_F^2``."""
     xp = namespace(matrix)
     return xp.sum(matrix * matrix)
 
 
-def reconstruction_loss(X, theta):
+def reconstruction_loss(X: Array, theta: Array) -> Array:
     """``|X - X Theta^T Theta|_F^2``, one summand of Eq. 7."""
     return squared_norm(X - (X @ theta.mT) @ theta)
 
 
-def prediction_loss(Y, Z, coef):
+def prediction_loss(Y: Array, Z: Array, coef: Array) -> Array:
     """``|Y - Z P^T|_F^2`` with ``Z`` the samples in the last subspace (Eq. 8)."""
     return squared_norm(Y - Z @ coef.mT)
 
 
-def manifold_penalty(theta, laplacian_gram):
+def manifold_penalty(theta: Array, laplacian_gram: Array) -> Array:
     """``tr(Theta X^T L X Theta^T)``, one summand of Eq. 9."""
     xp = namespace(theta)
     return xp.sum((theta @ laplacian_gram) * theta)
 
 
-def objective_terms(X, Y, laplacian_gram, thetas, coef, *, alpha, beta, gamma, reconstruction=True):
+def objective_terms(
+    X: Array,
+    Y: Array,
+    laplacian_gram: Array,
+    thetas: Sequence[Array],
+    coef: Array,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    reconstruction: bool = True,
+) -> ObjectiveTerms:
     """All four weighted terms of Eq. 6 for a chain of projections.
 
     Parameters

@@ -1,10 +1,13 @@
 """Labels spread over a graph from the samples that have one (Zhou et al. 2004)."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 
 
-def normalized_affinity(affinity):
+def normalized_affinity(affinity: scipy.sparse.sparray) -> scipy.sparse.csr_array:
     """``D^(-1/2) W D^(-1/2)``; samples without edge keep a row of zeros."""
     degrees = np.asarray(affinity.sum(axis=1)).ravel()
     scale = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
@@ -12,11 +15,19 @@ def normalized_affinity(affinity):
 
 
 def propagate_labels(
-    affinity, Y, labelled, *, balanced=True, sharpness=3.0, reach=0.99, max_iter=200, tol=1e-4
-):
+    affinity: scipy.sparse.sparray,
+    Y: np.ndarray,
+    labelled: np.ndarray,
+    *,
+    balanced: bool = True,
+    sharpness: float = 3.0,
+    reach: float = 0.99,
+    max_iter: int = 200,
+    tol: float = 1e-4,
+) -> np.ndarray:
     r"""Soft labels of all samples from a few labelled ones.
 
-    Solves :math:`(I - r S) F = Y` with :math:`S = D^{-1/2} W D^{-1/2}` by conjugate gradients
+    Solves :math:`(I - r S) F = Y` with :math:`S = D^{-1/2} W D^{-1/2}` by conjugate gradients,
     raises :math:`F` to a power and scales each row to sum one. Labelled samples keep their
     labels.
 
@@ -49,6 +60,8 @@ def propagate_labels(
     >>> propagate_labels(path, Y, np.array([True, False, False, True])).argmax(axis=1).tolist()
     [0, 0, 1, 1]
     """
+    # The eigenvalues of S are at most one in magnitude, so those of I - r S are at least 1 - r:
+    # the operator is positive definite, and conjugate gradients need no preconditioner.
     spread = normalized_affinity(affinity)
     clamped = np.where(labelled[:, None], Y, 0.0).astype(np.float64)
     counts = clamped.sum(axis=0)
@@ -64,7 +77,7 @@ def propagate_labels(
     return soft
 
 
-def confidence(soft):
+def confidence(soft: np.ndarray) -> np.ndarray:
     """One minus the entropy of every row relative to the largest, in [0, 1]."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(soft > 0, soft * np.log(soft), 0.0)
@@ -72,7 +85,12 @@ def confidence(soft):
     return np.where(soft.sum(axis=1) > 0, share, 0.0)
 
 
-def best_graph_for_labels(graphs, Y, labelled, **options):
+def best_graph_for_labels(
+    graphs: Sequence[scipy.sparse.sparray],
+    Y: np.ndarray,
+    labelled: np.ndarray,
+    **options: Any,
+) -> scipy.sparse.sparray:
     """The graph over which one half of the labels tells the other half best.
 
     Parameters
@@ -103,7 +121,9 @@ def best_graph_for_labels(graphs, Y, labelled, **options):
     return graphs[int(np.argmax(hits))]
 
 
-def _conjugate_gradients(apply, B, max_iter, tol):
+def _conjugate_gradients(
+    apply: Callable[[np.ndarray], np.ndarray], B: np.ndarray, max_iter: int, tol: float
+) -> np.ndarray:
     """Solve ``apply(F) = B``, all columns at once, for a positive definite operator."""
     F = B.copy()
     residual = B - apply(F)

@@ -1,15 +1,15 @@
-"""Euclidean projections on the constraint sets of the model (Eqs. 14 and 15)."""
+"""Proximal maps: constraints of the model (Eqs. 14 and 15), shares, sparse entries and columns."""
 
-from jplay._array_api import namespace
+from jplay._array_api import Array, identity, namespace
 
 
-def project_nonnegative(V):
+def project_nonnegative(V: Array) -> Array:
     """Nearest matrix with non-negative entries, ``max(V, 0)`` (Eq. 14)."""
     xp = namespace(V)
     return xp.where(V > 0, V, xp.zeros_like(V))
 
 
-def project_unit_ball(V, radius=1.0):
+def project_unit_ball(V: Array, radius: float = 1.0) -> Array:
     """Nearest matrix whose rows have Euclidean norm at most ``radius`` (Eq. 15).
 
     Parameters
@@ -27,3 +27,80 @@ def project_unit_ball(V, radius=1.0):
     xp = namespace(V)
     norms = xp.linalg.vector_norm(V, axis=-1, keepdims=True)
     return V / xp.where(norms > radius, norms / radius, xp.ones_like(norms))
+
+
+def project_constraints(V: Array, nonnegative: bool, unit_ball: bool) -> Array:
+    """Nearest matrix in both constraint sets at once: clip at zero, then shrink the rows.
+
+    The order matters, and this one is exact: for a convex cone and a ball around its apex, the
+    nearest point of their intersection is the nearest point of the cone, shrunk into the ball.
+    """
+    if nonnegative:
+        V = project_nonnegative(V)
+    return project_unit_ball(V) if unit_ball else V
+
+
+def shrink_entries(V: Array, threshold: Array) -> Array:
+    r"""Proximal map of :math:`t \|V\|_1`: every entry comes nearer to zero by ``t``, or is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shrink_entries(np.array([[3.0, -0.3], [-4.0, 0.5]]), 1.0)
+    array([[ 2.,  0.],
+           [-3.,  0.]])
+    """
+    return project_nonnegative(V - threshold) - project_nonnegative(-V - threshold)
+
+
+def shrink_columns(V: Array, threshold: Array) -> Array:
+    r"""Proximal map of :math:`\sum_j t_j \|v_j\|`, a sum over the columns of a matrix.
+
+    Every column loses its threshold in length; one that is no longer than it becomes zero.
+
+    Parameters
+    ----------
+    V : array of shape (n_out, n_in)
+    threshold : array of shape (n_in,)
+        Non-negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shrink_columns(np.array([[3.0, 0.3], [4.0, 0.4]]), np.array([1.0, 1.0]))
+    array([[2.4, 0. ],
+           [3.2, 0. ]])
+    """
+    xp = namespace(V)
+    norms = xp.linalg.vector_norm(V, axis=0)
+    kept = norms > threshold
+    share = 1 - threshold / xp.where(kept, norms, xp.ones_like(norms))
+    return V * xp.where(kept, share, xp.zeros_like(share))
+
+
+def project_simplex(V: Array) -> Array:
+    r"""Nearest matrix whose rows are shares: non-negative numbers that sum to one.
+
+    It is :math:`\max(V - \tau, 0)`, where :math:`\tau` of a row is the largest
+    :math:`(u_1 + \dots + u_k - 1) / k` over its entries :math:`u_1 \ge u_2 \ge \dots` in falling
+    order (Held, Wolfe and Crowder 1974).
+
+    Parameters
+    ----------
+    V : array of shape (n_samples, n_parts)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> project_simplex(np.array([[0.9, 0.5, -0.2], [0.2, 0.3, 0.5]]))
+    array([[0.7, 0.3, 0. ],
+           [0.2, 0.3, 0.5]])
+    """
+    xp = namespace(V)
+    # A number added to a row changes nothing but the rounding.
+    V = V - xp.max(V, axis=-1, keepdims=True)
+    falling = xp.sort(V, axis=-1, descending=True)
+    upper = xp.triu(xp.ones_like(identity(V.shape[-1], V)))
+    counts = xp.sum(upper, axis=0)
+    tau = xp.max((falling @ upper - 1) / counts, axis=-1, keepdims=True)
+    return project_nonnegative(V - tau)

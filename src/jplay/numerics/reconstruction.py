@@ -5,8 +5,11 @@ import numpy as np
 _BLOCK_ELEMENTS = 4_000_000
 
 
-def reconstruction_weights(differences, reg):
+def reconstruction_weights(differences: np.ndarray, reg: float) -> np.ndarray:
     """Weights that sum to one and reconstruct each sample from its neighbours best.
+
+    With the neighbours' differences from the sample ``E`` the error is ``|E^T w|^2 = w^T E E^T w``.
+    Under ``1^T w = 1`` it is least at a multiple of ``(E E^T)^-1 1``.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ def reconstruction_weights(differences, reg):
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def reconstruction_residuals(X, neighbors, reg):
+def reconstruction_residuals(X: np.ndarray, neighbors: np.ndarray, reg: float) -> np.ndarray:
     """``(I - S) X``, the part of each sample that its neighbours do not reconstruct.
 
     Parameters

@@ -1,13 +1,26 @@
 """Scatter matrices of local Fisher discriminant analysis, one class at a time."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from jplay._array_api import is_numpy, namespace, zeros_like_shape
+from jplay._array_api import Array, is_numpy, namespace, zeros_like_shape
 
 _BLOCK_ELEMENTS = 4_000_000
 
 
-def _squared_distances(rows, X, row_norms, norms):
+def centring_noise(X: Array) -> float:
+    """Largest singular value that rounding alone leaves of centred samples.
+
+    Subtracting the mean leaves errors of a few units in the last place of the largest entry, in
+    every entry. Eight units cover the rounding of the mean as well.
+    """
+    xp = namespace(X)
+    n_entries = X.shape[0] * X.shape[1]
+    return 8 * float(xp.finfo(X.dtype).eps) * n_entries**0.5 * float(xp.max(xp.abs(X)))
+
+
+def _squared_distances(rows: Array, X: Array, row_norms: Array, norms: Array) -> Array:
     """Squared distances; what rounding cannot tell from zero is zero."""
     xp = namespace(rows, X)
     scale = row_norms[:, None] + norms[None, :]
@@ -16,14 +29,14 @@ def _squared_distances(rows, X, row_norms, norms):
     return xp.where(distances > noise, distances, xp.zeros_like(distances))
 
 
-def _kth_smallest(values, k):
+def _kth_smallest(values: Array, k: int) -> Array:
     """``k``-th smallest entry (from zero) of every row."""
     if is_numpy(values):
         return np.partition(values, k, axis=1)[:, k]
     return namespace(values).sort(values, axis=1)[:, k]
 
 
-def _scaled_affinity(distances, row_widths, widths):
+def _scaled_affinity(distances: Array, row_widths: Array, widths: Array) -> Array:
     """``exp(-d_ij / (s_i s_j))``; where a width is zero, one for duplicates and zero else."""
     xp = namespace(distances)
     product = row_widths[:, None] * widths[None, :]
@@ -33,7 +46,7 @@ def _scaled_affinity(distances, row_widths, widths):
     return xp.where(positive, xp.exp(-distances / safe), duplicate)
 
 
-def local_class_scatter(X, n_neighbors=7):
+def local_class_scatter(X: Array, n_neighbors: int = 7) -> Array:
     """``X^T (diag(A 1) - A) X`` of one class with local scaling.
 
     ``A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))``, ``s_i`` the distance of sample ``i`` to its
@@ -73,7 +86,9 @@ def local_class_scatter(X, n_neighbors=7):
     return (scatter + scatter.mT) / 2
 
 
-def local_scatters(X, class_indices, n_neighbors=7):
+def local_scatters(
+    X: Array, class_indices: Sequence[Array], n_neighbors: int = 7
+) -> tuple[Array, Array]:
     """Local within-class and between-class scatter matrices.
 
     The pairwise definition is ``1/2 sum_ij w_ij (x_i - x_j)(x_i - x_j)^T`` with weights

@@ -9,13 +9,18 @@ keep the edges that all graphs have, sums those of any. With
     graph = sum_of_graphs(weighted_by_features(near, X), same_region, weights=(1.0, 0.5))
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse
+from scipy.ndimage import grey_closing, grey_opening, uniform_filter
 
 from jplay._optional import import_optional
 
 
-def window_affinity(image_shape, radius=1, *, decay=None):
+def window_affinity(
+    image_shape: tuple[int, int], radius: int = 1, *, decay: float | None = None
+) -> scipy.sparse.csr_array:
     """Graph that joins every pixel with those in the square window around it.
 
     Parameters
@@ -62,7 +67,7 @@ def window_affinity(image_shape, radius=1, *, decay=None):
     return (half + half.T).tocsr()
 
 
-def leading_channels(cube, n_channels=3):
+def leading_channels(cube: np.ndarray, n_channels: int = 3) -> np.ndarray:
     """Scores of the pixels on the leading principal axes, all scaled alike into [0, 1]."""
     height, width, n_bands = cube.shape
     pixels = cube.reshape(-1, n_bands).astype(np.float64)
@@ -73,7 +78,13 @@ def leading_channels(cube, n_channels=3):
     return (scores / (scores.max() or 1.0)).reshape(height, width, -1)
 
 
-def superpixels(cube, n_segments=300, *, compactness=0.1, smoothing=1.0):
+def superpixels(
+    cube: np.ndarray,
+    n_segments: int = 300,
+    *,
+    compactness: float = 0.1,
+    smoothing: float = 1.0,
+) -> np.ndarray:
     """Regions of like pixels, by SLIC on the leading principal components (scikit-image).
 
     Parameters
@@ -103,7 +114,7 @@ def superpixels(cube, n_segments=300, *, compactness=0.1, smoothing=1.0):
     )
 
 
-def superpixel_affinity(labels, radius=3):
+def superpixel_affinity(labels: np.ndarray, radius: int = 3) -> scipy.sparse.csr_array:
     """Graph that joins pixels of the same region which lie within a window.
 
     Parameters
@@ -124,15 +135,9 @@ def superpixel_affinity(labels, radius=3):
     )
 
 
-def product_of_graphs(*graphs):
-    """Edges that all graphs have, weights multiplied."""
-    product = graphs[0]
-    for graph in graphs[1:]:
-        product = product * graph
-    return scipy.sparse.csr_array(product)
-
-
-def sum_of_graphs(*graphs, weights=None):
+def sum_of_graphs(
+    *graphs: scipy.sparse.sparray, weights: Sequence[float] | None = None
+) -> scipy.sparse.csr_array:
     """Edges of all graphs, each graph scaled to a mean weight of one per edge, then weighted.
 
     Parameters
@@ -141,20 +146,20 @@ def sum_of_graphs(*graphs, weights=None):
     weights : sequence of float, default=None
         ``None`` for ones.
     """
-    weights = np.ones(len(graphs)) if weights is None else weights
-    total = 0
-    for graph, weight in zip(graphs, weights, strict=True):
+    total: scipy.sparse.sparray = scipy.sparse.csr_array(graphs[0].shape)
+    shares = [1.0] * len(graphs) if weights is None else weights
+    for graph, weight in zip(graphs, shares, strict=True):
         mean = graph.data.mean() if graph.nnz else 1.0
         total = total + scipy.sparse.csr_array(graph) * (weight / mean)
     return scipy.sparse.csr_array(total)
 
 
-def restricted(graph, pixels):
+def restricted(graph: scipy.sparse.sparray, pixels: np.ndarray) -> scipy.sparse.csr_array:
     """The graph among some of its pixels, in their order."""
     return scipy.sparse.csr_array(graph)[pixels][:, pixels]
 
 
-def smoother(graph):
+def smoother(graph: scipy.sparse.sparray) -> scipy.sparse.csr_array:
     """Row-stochastic matrix that replaces every pixel by the mean of itself and its neighbours.
 
     Weights are those of the edges; the pixel itself weighs one.
@@ -163,3 +168,62 @@ def smoother(graph):
     with_self = scipy.sparse.csr_array(graph + scipy.sparse.eye_array(n_pixels))
     totals = np.asarray(with_self.sum(axis=1)).ravel()
     return scipy.sparse.csr_array(with_self * (1 / totals)[:, None])
+
+
+def opening_closing_profile(image: np.ndarray, radii: Sequence[int]) -> np.ndarray:
+    """The image, then its opening and closing by discs: what bright and dark spots it is made of.
+
+    A disc of radius ``r`` sees pixels up to ``2 r`` away, so that a part of the image with such a
+    margin gives the same as the whole.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width)
+    radii : sequence of int
+
+    Returns
+    -------
+    ndarray of shape (height, width, 1 + 2 * len(radii))
+    """
+    layers = [image]
+    for radius in radii:
+        offsets = np.arange(-radius, radius + 1)
+        disc = offsets[:, None] ** 2 + offsets**2 <= radius**2
+        layers += [grey_opening(image, footprint=disc), grey_closing(image, footprint=disc)]
+    return np.stack(layers, axis=2)
+
+
+def guided_filter(maps: np.ndarray, guide: np.ndarray, radius: int, ridge: float) -> np.ndarray:
+    r"""Smooth maps such that they keep the edges of a guide.
+
+    In every window a map is fitted by :math:`a g + b` with the guide :math:`g` and the penalty
+    ``ridge`` on :math:`a`; a pixel gets the mean of the fits of the windows that hold it. Sees
+    pixels up to ``2 radius`` away.
+
+    Parameters
+    ----------
+    maps : ndarray of shape (height, width, n_maps)
+    guide : ndarray of shape (height, width)
+    radius : int
+    ridge : float
+
+    Returns
+    -------
+    ndarray of shape (height, width, n_maps)
+
+    References
+    ----------
+    K. He, J. Sun, X. Tang. "Guided image filtering." TPAMI 35(6), 2013.
+    X. Kang, S. Li, J. A. Benediktsson. "Spectral-spatial hyperspectral image classification with
+    edge-preserving filtering." TGRS 52(5), 2014.
+    """
+    side = 2 * radius + 1
+
+    def mean(image: np.ndarray) -> np.ndarray:
+        return uniform_filter(image, (side, side, 0), mode="nearest")
+
+    guide = guide[:, :, None]
+    guide_mean, maps_mean = mean(guide), mean(maps)
+    variance = mean(guide * guide) - guide_mean**2
+    slope = (mean(guide * maps) - guide_mean * maps_mean) / (variance + ridge)
+    return mean(slope) * guide + mean(maps_mean - slope * guide_mean)

@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def iterative_folds(Y, n_splits, rng):
+def iterative_folds(Y: np.ndarray, n_splits: int, rng: np.random.RandomState) -> np.ndarray:
     """Deal samples to folds, those of the rarest label first.
 
     Each sample of the label with fewest samples left goes to the fold that still lacks that
@@ -36,7 +36,7 @@ def iterative_folds(Y, n_splits, rng):
     members = [np.flatnonzero(Y[:, label]) for label in range(n_labels)]
     left = Y.sum(axis=0)
 
-    def deal(sample, wish):
+    def deal(sample: int, wish: np.ndarray) -> None:
         best = np.flatnonzero(wish == wish.max())
         best = best[wanted_samples[best] == wanted_samples[best].max()]
         fold = best[0] if len(best) == 1 else rng.choice(best)

@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def best_f1_threshold(scores, truth):
+def best_f1_threshold(scores: np.ndarray, truth: np.ndarray) -> float:
     """Threshold above which predicting a label gives the largest F1.
 
     Parameters
@@ -15,7 +15,7 @@ def best_f1_threshold(scores, truth):
     Returns
     -------
     float
-        Midway between two scores; above all of them where no sample has the label.
+        Midway between two scores; above all of them if no sample has the label.
 
     Examples
     --------

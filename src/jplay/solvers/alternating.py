@@ -1,59 +1,28 @@
 """The published schedule of J-Play (Algorithm 1): pre-train, then alternate over P and layers."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from jplay._array_api import identity, namespace, solve_positive
-from jplay.numerics.objective import objective_terms
-from jplay.solvers.joint import starting_projections
-from jplay.solvers.layer import LayerProblem, PenaltySchedule, ThetaSystem, solve_layer
-from jplay.solvers.pretraining import pretrain
-from jplay.solvers.result import Progress, SolverResult, Status
-from jplay.solvers.samples import reduced_rows
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """The model: weights of the terms of Eq. 6 and which parts of it are present."""
-
-    alpha: float = 1.0
-    beta: float = 0.1
-    gamma: float = 0.1
-    eta: float = 0.1
-    nonnegative: bool = True
-    unit_ball: bool = True
-    reconstruction: bool = True
-
-    @property
-    def constraints(self):
-        return {"nonnegative": self.nonnegative, "unit_ball": self.unit_ball}
+from jplay._array_api import Array, identity, namespace, solve_positive
+from jplay.numerics.objective import ObjectiveTerms, objective_terms
+from jplay.solvers.layer import LayerProblem, ThetaSystem, solve_layer
+from jplay.solvers.model import ModelSettings, collapse
+from jplay.solvers.pretraining import pretrain, starting_projections
+from jplay.solvers.result import (
+    LayerResult,
+    SolverCallback,
+    SolverProgress,
+    SolverResult,
+    Status,
+)
+from jplay.solvers.samples import Samples, Statistics, reduced_rows
+from jplay.solvers.schedules import PaperSchedule
 
 
-@dataclass(frozen=True)
-class PaperSchedule:
-    """The published stopping rules and penalties."""
-
-    max_iter: int = 1000
-    tol: float = 1e-4
-    inner_max_iter: int = 1000
-    inner_tol: float = 1e-6
-    penalty: PenaltySchedule = field(default_factory=PenaltySchedule)
-    pretraining: bool = True
-    """Whether layers start from AutoRULe, or from what AutoRULe itself starts from."""
-
-    @property
-    def inner_options(self):
-        return {
-            "schedule": self.penalty,
-            "max_iter": self.inner_max_iter,
-            "tol": self.inner_tol,
-        }
-
-
-def solve_coef(Z, Y, alpha, gamma):
+def solve_coef(Z: Array, Y: Array, alpha: float, gamma: float) -> Array:
     """Ridge regression of the labels on the last subspace (Eq. 17), (n_outputs, n_components).
 
-    With ``gamma`` zero the smallest solution is taken, so that a rank-deficient subspace is
-    no obstacle.
+    ``V`` of Eq. 17 stands for the projected samples, here ``Z`` in rows. With ``gamma`` zero the
+    smallest solution is taken, so that a rank-deficient subspace is no obstacle.
     """
     xp = namespace(Z)
     if gamma == 0:
@@ -62,7 +31,7 @@ def solve_coef(Z, Y, alpha, gamma):
     return solve_positive(system, alpha * (Z.mT @ Y)).mT
 
 
-def downstream_coefs(coef, thetas):
+def downstream_coefs(coef: Array, thetas: Sequence[Array]) -> list[Array]:
     """For each layer, the product of all that follows it, down to the labels (Eq. 19)."""
     coefs = [coef]
     for theta in reversed(thetas[1:]):
@@ -70,16 +39,21 @@ def downstream_coefs(coef, thetas):
     return coefs[::-1]
 
 
-def collapse(thetas):
-    """The product of the chain, (n_components, n_features)."""
-    product = thetas[0]
-    for theta in thetas[1:]:
-        product = theta @ product
-    return product
-
-
-def solve_jplay(samples, layer_sizes, model, schedule, *, statistics=None, callback=None):
+def solve_alternating(
+    samples: Samples,
+    layer_sizes: Sequence[int],
+    model: ModelSettings,
+    schedule: PaperSchedule,
+    *,
+    statistics: Statistics | None = None,
+    projections: Array | None = None,
+    callback: SolverCallback | None = None,
+) -> SolverResult:
     """Fit the model by the published schedule.
+
+    Each layer problem is solved to the end with its upstream and downstream at their newest
+    values. Since it leaves out what the layer does to the reconstruction and the constraints of
+    those behind it, the objective need not fall from one outer iteration to the next.
 
     Parameters
     ----------
@@ -89,9 +63,11 @@ def solve_jplay(samples, layer_sizes, model, schedule, *, statistics=None, callb
     model : ModelSettings
     schedule : PaperSchedule
     statistics : Statistics, default=None
-        Of the same samples, where the caller has them already.
+        Of the same samples, if the caller has them already.
+    projections : array of shape (n_found, n_features), default=None
+        Locality preserving projections of the same samples, if the caller has them already.
     callback : callable, default=None
-        Called with a :class:`Progress` after each outer iteration; a true value stops.
+        Called with a :class:`SolverProgress` after each outer iteration; a true value stops.
 
     Returns
     -------
@@ -100,34 +76,34 @@ def solve_jplay(samples, layer_sizes, model, schedule, *, statistics=None, callb
     if statistics is None:
         statistics = samples.statistics()
 
-    def report_pretraining(done, total):
+    def report_pretraining(done: int, total: int) -> None:
         if callback is not None:
-            callback(Progress("pretraining", done, total))
+            callback(SolverProgress("pretraining", done, total))
 
-    pretraining = []
+    pretraining: list[LayerResult] = []
     if schedule.pretraining:
         pretraining = pretrain(
             samples,
             statistics,
             layer_sizes,
-            eta=model.eta,
-            constraints=model.constraints,
-            reconstruction=model.reconstruction,
-            options=schedule.inner_options,
+            model,
+            schedule,
+            projections=projections,
             callback=report_pretraining,
         )
         thetas = [result.theta for result in pretraining]
     else:
-        thetas = starting_projections(statistics, layer_sizes)
+        thetas = starting_projections(statistics, layer_sizes, projections)
     X, Y = statistics.X_root, statistics.Y_root
     # The first layer's input never changes, and neither does its linear system.
-    first_system = ThetaSystem(X, statistics.laplacian_gram, sum(model.constraints.values()))
-    history, residuals = [], []
+    first_system = ThetaSystem(X, statistics.laplacian_gram, model.n_constraints)
+    history: list[ObjectiveTerms] = []
+    residuals = []
     status = None
     while status is None:
         coef = solve_coef(X @ collapse(thetas).mT, Y, model.alpha, model.gamma)
         layer_results = _update_layers(
-            samples, statistics, X, Y, thetas, coef, model, schedule, first_system
+            samples, statistics, thetas, coef, model, schedule, first_system
         )
         thetas = [result.theta for result in layer_results]
         residuals.append([result.residuals for result in layer_results])
@@ -144,10 +120,10 @@ def solve_jplay(samples, layer_sizes, model, schedule, *, statistics=None, callb
                 reconstruction=model.reconstruction,
             )
         )
-        progress = Progress(
+        progress = SolverProgress(
             "fine-tuning", len(history), schedule.max_iter, history[-1].total, thetas, coef
         )
-        stop_requested = callback is not None and callback(progress)
+        stop_requested = callback is not None and bool(callback(progress))
         status = _outer_status(history, layer_results, pretraining, schedule, stop_requested)
     return SolverResult(
         thetas=thetas,
@@ -160,11 +136,19 @@ def solve_jplay(samples, layer_sizes, model, schedule, *, statistics=None, callb
     )
 
 
-def _update_layers(samples, statistics, X, Y, thetas, coef, model, schedule, first_system):
+def _update_layers(
+    samples: Samples,
+    statistics: Statistics,
+    thetas: Sequence[Array],
+    coef: Array,
+    model: ModelSettings,
+    schedule: PaperSchedule,
+    first_system: ThetaSystem,
+) -> list[LayerResult]:
     """One sweep over the layers, each with its neighbours at their newest values."""
     coefs = downstream_coefs(coef, thetas)
-    laplacian_gram = statistics.laplacian_gram
-    results = []
+    X, Y, laplacian_gram = statistics.X_root, statistics.Y_root, statistics.laplacian_gram
+    results: list[LayerResult] = []
     for layer, theta in enumerate(thetas):
         rows = reduced_rows(X, Y)
         problem = LayerProblem(
@@ -172,7 +156,7 @@ def _update_layers(samples, statistics, X, Y, thetas, coef, model, schedule, fir
             Y=rows[1],
             laplacian_gram=laplacian_gram,
             manifold_weight=model.beta,
-            n_constraints=sum(model.constraints.values()),
+            n_constraints=model.n_constraints,
             coef=coefs[layer],
             alpha=model.alpha,
             reconstruction=model.reconstruction,
@@ -181,8 +165,8 @@ def _update_layers(samples, statistics, X, Y, thetas, coef, model, schedule, fir
             problem,
             samples.constraint_pass(theta.shape[0], **model.constraints),
             theta,
+            schedule.layer,
             system=first_system if layer == 0 else None,
-            **schedule.inner_options,
         )
         results.append(result)
         if layer + 1 < len(thetas):
@@ -192,7 +176,13 @@ def _update_layers(samples, statistics, X, Y, thetas, coef, model, schedule, fir
     return results
 
 
-def _outer_status(history, layer_results, pretraining, schedule, stop_requested):
+def _outer_status(
+    history: Sequence[ObjectiveTerms],
+    layer_results: Sequence[LayerResult],
+    pretraining: Sequence[LayerResult],
+    schedule: PaperSchedule,
+    stop_requested: bool,
+) -> Status | None:
     """Status if the outer loop should end now, else ``None``."""
     change = None
     if len(history) > 1:

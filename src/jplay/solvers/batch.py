@@ -1,285 +1,285 @@
 """The fast solver for many problems at once, as one batch of array operations.
 
-Problems share the number of features, the layer sizes and the parts of the model; their
-samples (folds of a cross-validation) and weights differ. Each runs through the iterations of
-:func:`jplay.solvers.joint.solve_joint` and stops by the same rule; those that have ended leave
-the batch from time to time.
+Problems share the number of features, the layer sizes and the parts of the model; their samples
+(folds of a cross-validation) and weights differ. Every problem goes through the iterations of
+:func:`jplay.solvers.joint.solve_joint`, by the very same functions: matrices get one axis more,
+and numbers become one number per problem. No problem feels the others. On a device, where a
+small matrix product takes no longer than the call that starts it, a batch takes about as long as
+its slowest problem.
 """
 
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from jplay._array_api import like, namespace, to_numpy, zeros_like_shape
-from jplay.solvers.joint import (
-    _DIVERGED,
-    Moments,
-    _first_moments,
-    _largest_ratio,
-    backward,
-    eigenbasis,
-    forward,
-    objective_from_moments,
-    repair,
-    ridge_coef,
-    starting_projections,
-    total,
-    weighted_terms,
+from jplay._array_api import Array, like, linalg_errors, namespace, zeros_like_shape
+from jplay.solvers.descent import (
+    Curvature,
+    Diverged,
+    Iterate,
+    JointProblem,
+    Preconditioner,
+    deepened,
+    ending,
+    measured,
+    settling_scale,
+    stepped,
 )
-from jplay.solvers.result import SolverResult, Status
-from jplay.solvers.samples import project_constraints
+from jplay.solvers.joint import feasible_result
+from jplay.solvers.model import ModelSettings
+from jplay.solvers.moments import Moments
+from jplay.solvers.pretraining import starting_projections
+from jplay.solvers.result import SolverResult
+from jplay.solvers.samples import ArraySamples, PlainJointPass, Statistics
+from jplay.solvers.schedules import FastSchedule
+
+# Share of the batch that must be left running; below it the ended problems are dropped. Dropping
+# copies everything, keeping them computes for nothing: found by experiment.
+_KEPT_SHARE = 0.7
 
 
 @dataclass(frozen=True)
 class BatchWeights:
     """Stands in for ``ModelSettings`` with one weight per problem, (n_problems, 1, 1)."""
 
-    alpha: Any
-    beta: Any
-    gamma: Any
+    alpha: Array
+    beta: Array
+    gamma: Array
     reconstruction: bool
+    sparsity: float
 
 
 @dataclass(frozen=True)
-class _State:
-    """Everything that belongs to the problems still running, first axis the problem."""
+class _Batch:
+    """The problems still in the batch, first axis the problem."""
 
-    problem: Any
-    X: Any
-    first: Moments
-    basis: tuple
-    label_square: Any
-    n_samples: Any
-    manifold_bound: Any
-    label_bound: Any
+    numbers: np.ndarray
+    """Which problem each is; ``fold * n_settings + setting``."""
+    problem: JointProblem
     weights: BatchWeights
-    thetas: list
-    duals: list
-    mu: Any
-    mu_before: Any
-    objective: Any
+    iterate: Iterate
+    sweep: PlainJointPass
 
-    def select(self, kept):
-        """The state of some problems."""
-        xp = namespace(self.mu)
+    def select(self, kept: np.ndarray) -> "_Batch":
+        """The batch of some of its problems."""
+        xp = namespace(self.problem.first.A)
+        indices = like(kept, self.problem.first.A, dtype=xp.int64)
 
-        def pick(array):
-            return xp.take(array, kept, axis=0)
+        def pick(array: Array) -> Array:
+            return xp.take(array, indices, axis=0)
 
+        self.sweep.X = pick(self.sweep.X)
+        self.sweep.points = [pick(point) for point in self.sweep.points]
         return replace(
             self,
-            problem=pick(self.problem),
-            X=pick(self.X),
-            first=_pick_moments(self.first, pick),
-            basis=tuple(pick(part) for part in self.basis),
-            label_square=pick(self.label_square),
-            n_samples=pick(self.n_samples),
-            manifold_bound=pick(self.manifold_bound),
-            label_bound=pick(self.label_bound),
+            numbers=self.numbers[kept],
+            problem=JointProblem(
+                first=_mapped_moments(pick, self.problem.first),
+                basis=(pick(self.problem.basis[0]), pick(self.problem.basis[1])),
+                label_square=pick(self.problem.label_square),
+                manifold_bound=pick(self.problem.manifold_bound),
+                label_bounds=tuple(pick(bound) for bound in self.problem.label_bounds),
+                n_samples=self.problem.n_samples[kept],
+                settling_scale=self.problem.settling_scale[kept],
+            ),
             weights=replace(
                 self.weights,
                 alpha=pick(self.weights.alpha),
                 beta=pick(self.weights.beta),
                 gamma=pick(self.weights.gamma),
             ),
-            thetas=[pick(theta) for theta in self.thetas],
-            duals=[pick(dual) for dual in self.duals],
-            mu=pick(self.mu),
-            mu_before=pick(self.mu_before),
-            objective=pick(self.objective),
+            iterate=replace(
+                self.iterate,
+                thetas=[pick(theta) for theta in self.iterate.thetas],
+                mu=self.iterate.mu[kept],
+                mu_before=self.iterate.mu_before[kept],
+                objective_before=self.iterate.objective_before[kept],
+                preconditioner=_selected(self.iterate.preconditioner, kept, pick),
+            ),
         )
 
 
-def _pick_moments(moments, pick):
-    A = pick(moments.A)
-    B = A if moments.B is moments.A else pick(moments.B)
-    return Moments(A, pick(moments.M), B, pick(moments.C))
+def _selected(
+    preconditioner: Preconditioner | None, kept: np.ndarray, pick: Callable[[Array], Array]
+) -> Preconditioner | None:
+    """The part of a preconditioner that belongs to some of the problems."""
+    if preconditioner is None:
+        return None
+    layers = [Curvature(*map(pick, layer)) for layer in preconditioner.layers]
+    return Preconditioner(layers, preconditioner.made_at[kept])
 
 
-def solve_joint_batch(folds, layer_sizes, settings, schedule):
+def _mapped_moments(function: Callable[..., Array], *moments: Moments) -> Moments:
+    """``function`` of each kind of moments; ``B`` stays the very ``A`` if all weigh one."""
+    A = function(*(m.A for m in moments))
+    all_equal = all(m.all_equal for m in moments)
+    tasks = zip(*(m.B for m in moments), strict=True)
+    return Moments(
+        A,
+        function(*(m.M for m in moments)),
+        (A,) if all_equal else tuple(function(*B) for B in tasks),
+        function(*(m.C for m in moments)),
+        moments[0].outputs,
+    )
+
+
+def solve_joint_batch(
+    folds: Sequence[tuple[ArraySamples, Statistics]],
+    layer_sizes: Sequence[int],
+    settings: Sequence[ModelSettings],
+    schedule: FastSchedule,
+    *,
+    projections: Sequence[Array] | None = None,
+) -> list[list[SolverResult | None]]:
     """Solve one problem per fold and setting.
 
     Parameters
     ----------
-    folds : list of (ArraySamples, Statistics)
+    folds : sequence of (ArraySamples, Statistics)
         On one device, with the same number of features.
-    layer_sizes : list of int
-    settings : list of ModelSettings
+    layer_sizes : sequence of int
+    settings : sequence of ModelSettings
         They may differ in ``alpha``, ``beta`` and ``gamma`` only.
-    schedule : JointSchedule
+    schedule : FastSchedule
+    projections : sequence of arrays of shape (n_found, n_features), default=None
+        Locality preserving projections of each fold's samples, if the caller has them already.
 
     Returns
     -------
     results : list over folds of lists over settings of SolverResult
-        ``None`` for a problem that diverged: it deserves a solve of its own, with restarts.
+        ``None`` for a problem that diverged: it deserves a solve of its own, which starts again
+        with larger penalties.
     """
-    state = _initial_state(folds, layer_sizes, settings, schedule)
-    xp = namespace(state.mu)
-    model = settings[0]
-    finished: dict[int, SolverResult | None] = {}
-    n_problems = len(folds) * len(settings)
-    alive = np.ones(n_problems, dtype=bool)
-    for iteration in range(1, schedule.max_iter + 1):
-        pulls, duals, gaps = _pass(state, **model.constraints)
-        chain = forward(state.first, state.thetas)
-        coef = ridge_coef(chain.moments[-1], state.weights)
-        terms = weighted_terms(chain, state.thetas, coef, state.label_square, state.weights)
-        objective = sum(terms)
-        change = xp.abs(objective - state.objective)
-        settled = change <= schedule.tol * state.n_samples * xp.sqrt(1 + state.weights.alpha)
-        worst = xp.max(xp.stack(gaps), axis=0)
-        diverged = ~xp.isfinite(objective) | (worst > _DIVERGED)
-        at_limit = state.mu >= schedule.mu_max
-        met = (settled & (worst <= schedule.tol)) | (at_limit & (worst <= 10 * schedule.tol))
-        ended = met | at_limit | diverged
-        if iteration == schedule.max_iter:
-            ended = xp.ones_like(ended)
-        flags = to_numpy(xp.stack([ended, diverged, met]))
-        flags = flags[:, :, 0, 0] & alive
-        for row in np.flatnonzero(flags[0]):
-            number = int(state.problem[row])
-            finished[number] = (
-                None
-                if flags[1, row]
-                else _finish(folds, settings, state, row, number, iteration, bool(flags[2, row]))
-            )
-        alive &= ~flags[0]
-        if not alive.any():
-            break
-        updated = backward(
-            chain,
-            state.thetas,
-            coef,
-            pulls,
-            state.mu,
-            state.weights,
-            state.manifold_bound,
-            state.label_bound,
-            state.basis,
-            schedule.damping,
-        )
-        growth = xp.where(settled, schedule.settled_growth, schedule.growth)
-        mu = xp.where(
-            state.mu * growth > schedule.mu_max,
-            xp.asarray(schedule.mu_max, dtype=state.mu.dtype),
-            state.mu * growth,
-        )
-        state = replace(
-            state, thetas=updated, duals=duals, mu=mu, mu_before=state.mu, objective=objective
-        )
-        if alive.sum() <= 0.7 * len(alive):
-            state = state.select(like(np.flatnonzero(alive), state.mu, dtype=xp.int64))
-            alive = np.ones(int(alive.sum()), dtype=bool)
+    problems = [JointProblem.of(statistics, settings[0].alpha) for _, statistics in folds]
+    starts = [
+        starting_projections(statistics, layer_sizes[:1], projections and projections[fold])[0]
+        for fold, (_, statistics) in enumerate(folds)
+    ]
+    batch = _stacked(folds, problems, starts, settings, schedule)
     n_settings = len(settings)
+    finished: dict[int, SolverResult] = {}
+
+    running = np.ones(len(batch.numbers), dtype=bool)
+    # If everything that is left diverges or a factorisation fails, it has no result.
+    with suppress(Diverged, *linalg_errors(starts[0])):
+        if len(layer_sizes) > 1:
+            n_iter = schedule.pretraining_iter(settings[0].n_constraints)
+            batch = _pretrained(batch, layer_sizes[1:], schedule, n_iter)
+            running = np.ones(len(batch.numbers), dtype=bool)
+        for iteration in range(1, schedule.max_iter + 1):
+            measurement = measured(
+                batch.problem, batch.iterate, batch.sweep, batch.weights, schedule
+            )
+            running &= ~measurement.diverged
+            for row in np.flatnonzero(running & measurement.may_end(iteration, schedule)):
+                status = ending(measurement, iteration, schedule, number=int(row))
+                if status is None:
+                    continue
+                running[row] = False
+                fold, setting = divmod(int(batch.numbers[row]), n_settings)
+                finished[int(batch.numbers[row])] = feasible_result(
+                    *folds[fold],
+                    problems[fold],
+                    [theta[row, ...] for theta in batch.iterate.thetas],
+                    settings[setting],
+                    iteration,
+                    status,
+                )
+            if not running.any():
+                break
+            iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
+            batch = replace(batch, iterate=iterate)
+            # One matrix that is not finite makes a factorisation of the whole batch fail, so
+            # problems that diverge leave it while they are still finite.
+            if measurement.diverged.any() or running.sum() <= _KEPT_SHARE * len(running):
+                batch = batch.select(np.flatnonzero(running))
+                running = np.ones(len(batch.numbers), dtype=bool)
     return [
-        [finished[fold * n_settings + setting] for setting in range(n_settings)]
+        [finished.get(fold * n_settings + setting) for setting in range(n_settings)]
         for fold in range(len(folds))
     ]
 
 
-def _initial_state(folds, layer_sizes, settings, schedule):
-    reference = folds[0][1].X_root
+def _pretrained(
+    batch: _Batch, layer_sizes: Sequence[int], schedule: FastSchedule, n_iter: int
+) -> _Batch:
+    """All layers after some iterations on the first alone, without the problems that diverged."""
+    for _ in range(n_iter):
+        measurement = measured(batch.problem, batch.iterate, batch.sweep, batch.weights, schedule)
+        iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
+        batch = replace(batch, iterate=iterate)
+        if measurement.diverged.all():
+            raise Diverged
+        if measurement.diverged.any():
+            batch = batch.select(np.flatnonzero(~measurement.diverged))
+    mu = schedule.first_penalty()
+    return replace(batch, iterate=deepened(batch.problem, batch.iterate, layer_sizes, mu))
+
+
+def _stacked(
+    folds: Sequence[tuple[ArraySamples, Statistics]],
+    problems: Sequence[JointProblem],
+    starts: Sequence[Array],
+    settings: Sequence[ModelSettings],
+    schedule: FastSchedule,
+) -> _Batch:
+    """The first layer of all problems: every fold once per setting, settings inside."""
+    reference = problems[0].first.A
     xp = namespace(reference)
     n_settings, n_problems = len(settings), len(folds) * len(settings)
-    fold_of = like(np.repeat(np.arange(len(folds)), n_settings), reference, dtype=xp.int64)
+    fold_of = np.repeat(np.arange(len(folds)), n_settings)
+    fold_indices = like(fold_of, reference, dtype=xp.int64)
 
-    def per_problem(arrays):
-        return xp.take(xp.stack(arrays), fold_of, axis=0)
+    def stack(*arrays: Array) -> Array:
+        return xp.take(xp.stack(arrays), fold_indices, axis=0)
 
-    def column(values):
-        values = np.asarray(values, dtype=float).reshape(-1, 1, 1)
-        return like(values, reference)
+    def column(values: Sequence[float] | np.ndarray) -> Array:
+        """Numbers, one per problem, that broadcast against matrices."""
+        return like(np.asarray(values, dtype=float)[:, None, None], reference)
 
-    firsts = [_first_moments(statistics) for _, statistics in folds]
-    bases = [eigenbasis(first.A) for first in firsts]
-    starts = [starting_projections(statistics, layer_sizes) for _, statistics in folds]
-    n_rows = max(samples.X.shape[0] for samples, _ in folds)
-    A = per_problem([first.A for first in firsts])
-    all_equal = all(first.B is first.A for first in firsts)
-    weights = [
-        [getattr(setting, name) for setting in settings] * len(folds)
+    of_problem = [problem for problem in problems for _ in settings]
+    weights = {
+        name: np.tile([float(getattr(setting, name)) for setting in settings], len(folds))
         for name in ("alpha", "beta", "gamma")
-    ]
-    return _State(
-        problem=like(np.arange(n_problems), reference, dtype=xp.int64),
-        X=per_problem([_with_empty_rows(samples.X, n_rows) for samples, _ in folds]),
-        first=Moments(
-            A,
-            per_problem([first.M for first in firsts]),
-            A if all_equal else per_problem([first.B for first in firsts]),
-            per_problem([first.C for first in firsts]),
+    }
+    n_samples = np.asarray([statistics.n_samples for _, statistics in folds])[fold_of]
+    n_rows = max(samples.X.shape[0] for samples, _ in folds)
+    X = stack(*(_with_empty_rows(samples.X, n_rows) for samples, _ in folds))
+    return _Batch(
+        numbers=np.arange(n_problems),
+        problem=JointProblem(
+            first=_mapped_moments(stack, *(problem.first for problem in problems)),
+            basis=(
+                stack(*(problem.basis[0] for problem in problems)),
+                stack(*(problem.basis[1] for problem in problems)),
+            ),
+            label_square=stack(*(problem.label_square for problem in problems)),
+            manifold_bound=column([problem.manifold_bound for problem in of_problem]),
+            label_bounds=tuple(
+                column(bounds) for bounds in zip(*(p.label_bounds for p in of_problem), strict=True)
+            ),
+            n_samples=n_samples,
+            settling_scale=settling_scale(n_samples, weights["alpha"]),
         ),
-        basis=tuple(per_problem(parts) for parts in zip(*bases, strict=True)),
-        label_square=per_problem(
-            [total(statistics.label_roots[1] ** 2) for _, statistics in folds]
+        weights=BatchWeights(
+            **{name: column(values) for name, values in weights.items()},
+            reconstruction=settings[0].reconstruction,
+            sparsity=settings[0].sparsity,
         ),
-        n_samples=column(np.repeat([statistics.n_samples for _, statistics in folds], n_settings)),
-        manifold_bound=column(
-            np.repeat(
-                [
-                    _largest_ratio(first.M, basis)
-                    for first, basis in zip(firsts, bases, strict=True)
-                ],
-                n_settings,
-            )
+        iterate=Iterate.start([stack(*starts)], schedule.first_penalty(), n_problems),
+        # Not compiled: that takes seconds, more than most batches.
+        sweep=PlainJointPass(
+            X,
+            **settings[0].constraints,
+            relaxation=schedule.relaxation,
+            compiled=False,
         ),
-        label_bound=column(
-            np.repeat(
-                [
-                    1.0 if first.B is first.A else _largest_ratio(first.B, basis)
-                    for first, basis in zip(firsts, bases, strict=True)
-                ],
-                n_settings,
-            )
-        ),
-        weights=BatchWeights(*(column(w) for w in weights), settings[0].reconstruction),
-        thetas=[per_problem(layer) for layer in zip(*starts, strict=True)],
-        duals=[zeros_like_shape((n_problems, n_rows, size), folds[0][0].X) for size in layer_sizes],
-        mu=column([schedule.mu] * n_problems),
-        mu_before=column([schedule.mu] * n_problems),
-        objective=column([np.inf] * n_problems),
     )
 
 
-def _with_empty_rows(X, n_rows):
+def _with_empty_rows(X: Array, n_rows: int) -> Array:
     """``X`` with zero rows below: a zero sample is feasible and pulls on nothing."""
     xp = namespace(X)
     return xp.concat([X, zeros_like_shape((n_rows - X.shape[0], X.shape[1]), X)])
-
-
-def _pass(state, *, nonnegative, unit_ball):
-    """One pass through all layers of all problems."""
-    xp = namespace(state.mu)
-    Z = state.X
-    shrink = xp.astype(state.mu_before / state.mu, Z.dtype)
-    pulls, duals, gaps = [], [], []
-    for theta, dual in zip(state.thetas, state.duals, strict=True):
-        features = Z @ xp.astype(theta, Z.dtype).mT
-        V = features - shrink * dual
-        split = project_constraints(V, nonnegative, unit_ball)
-        duals.append(split - V)
-        gap = total((split - features) ** 2)
-        gaps.append(xp.sqrt(xp.astype(gap, state.mu.dtype) / state.n_samples))
-        pulls.append(xp.astype((split + duals[-1]).mT @ state.X, theta.dtype))
-        Z = features
-    return pulls, duals, gaps
-
-
-def _finish(folds, settings, state, row, number, n_iter, converged):
-    """Repair one problem and describe it as a solve of its own would."""
-    samples, statistics = folds[number // len(settings)]
-    model = settings[number % len(settings)]
-    thetas = [theta[row, ...] for theta in state.thetas]
-    thetas, repaired = repair(samples, statistics, thetas, **model.constraints)
-    chain = forward(_first_moments(statistics), thetas)
-    coef = ridge_coef(chain.moments[-1], model)
-    label_square = total(statistics.label_roots[1] ** 2)
-    message = "objective settled" if converged else "no convergence within max_iter"
-    return SolverResult(
-        thetas=thetas,
-        coef=coef,
-        n_iter=n_iter,
-        status=Status(converged and repaired, message),
-        objective_terms=[objective_from_moments(chain, thetas, coef, label_square, model)],
-    )

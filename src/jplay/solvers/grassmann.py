@@ -1,5 +1,6 @@
 """Maximisation over subspaces: conjugate gradients along geodesics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -7,10 +8,15 @@ import numpy as np
 
 from jplay.numerics.stiefel import Geodesic, reorthonormalize, tangent_part
 
-_FIRST_ANGLE = 0.2
-_LARGEST_ANGLE = np.pi / 4
-_MAX_TRIALS = 12
-_SUFFICIENT = 1e-4
+# All of these were chosen by hand; the line search corrects a step that is too long, and the
+# next angle one that is too short.
+_FIRST_ANGLE = 0.2  # radians by which the first step turns the subspace
+_LARGEST_ANGLE = np.pi / 4  # halfway to a right angle, beyond which the gradient tells nothing
+_MAX_TRIALS = 12  # halvings: the last angle is a few thousandths of the first
+_SUFFICIENT = 1e-4  # share of the promised gain that a step must bring, as is usual (Armijo)
+
+Evaluation = Callable[[np.ndarray], tuple[float | None, np.ndarray]]
+"""Maps a frame to the value of the criterion, ``None`` if unknown, and its gradient."""
 
 
 class SearchStatus(Enum):
@@ -34,6 +40,8 @@ class SearchStep:
 
 @dataclass(frozen=True)
 class SearchResult:
+    """Where a search ended, after how many steps, and why."""
+
     frame: np.ndarray
     n_iter: int
     status: SearchStatus
@@ -49,36 +57,48 @@ class _Trial:
     gain: float
 
 
-def _line_search(evaluate, curve, value, slope, angle):
+def _line_search(
+    evaluate: Evaluation, curve: Geodesic, value: float | None, slope: float, angle: float
+) -> _Trial | None:
     """Halve the angle until the gain is a fair part of what the slope promises.
 
-    Where ``evaluate`` gives no value, the gain is integrated from the slopes at both ends.
+    If ``evaluate`` gives no value, the gain is integrated from the slopes at both ends.
     """
     for _ in range(_MAX_TRIALS):
         t = angle / curve.fastest
         frame = curve.point(t)
         trial_value, gradient = evaluate(frame)
         new_slope = float(np.sum(gradient * curve.velocity(t)))
-        gain = t * (slope + new_slope) / 2 if trial_value is None else trial_value - value
+        if trial_value is None or value is None:
+            gain = t * (slope + new_slope) / 2
+        else:
+            gain = trial_value - value
         if gain >= _SUFFICIENT * t * slope:
             return _Trial(t, frame, trial_value, gradient, new_slope, gain)
         angle /= 2
     return None
 
 
-def _next_angle(angle, slope, new_slope):
+def _next_angle(angle: float, slope: float, new_slope: float) -> float:
     """Where a straight line through both slopes crosses zero, within a factor of four."""
     stretch = 4.0 if new_slope >= slope else np.clip(slope / (slope - new_slope), 0.25, 4.0)
     return float(min(angle * stretch, _LARGEST_ANGLE))
 
 
-def maximize_over_subspaces(evaluate, frame, *, max_iter, tol, on_step=None):
+def maximize_over_subspaces(
+    evaluate: Evaluation,
+    frame: np.ndarray,
+    *,
+    max_iter: int,
+    tol: float,
+    on_step: Callable[[SearchStep], object] | None = None,
+) -> SearchResult:
     """Climb from ``frame`` by Polak-Ribiere conjugate gradients on the Grassmann manifold.
 
     Parameters
     ----------
     evaluate : callable
-        Maps a frame to ``(value, gradient)``. ``value`` may be ``None`` where only the
+        Maps a frame to ``(value, gradient)``. ``value`` may be ``None`` if only the
         gradient is known.
     frame : ndarray of shape (n_components, n_features)
         Where to start; orthonormal rows.
@@ -113,6 +133,8 @@ def maximize_over_subspaces(evaluate, frame, *, max_iter, tol, on_step=None):
         angle = _next_angle(trial.t * curve.fastest, slope, trial.slope)
         frame, value = reorthonormalize(trial.frame), trial.value
         new_gradient = tangent_part(frame, trial.gradient)
+        # Polak and Ribiere: what is new in the gradient, compared at the same point, decides how
+        # much of the old direction is kept; none if it would point downwards.
         change = new_gradient - curve.transport(gradient, trial.t)
         mixing = max(0.0, float(np.sum(new_gradient * change) / np.sum(gradient**2)))
         direction = tangent_part(frame, new_gradient + mixing * curve.transport(direction, trial.t))

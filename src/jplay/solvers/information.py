@@ -5,7 +5,7 @@ and climbing on the Grassmann manifold; they differ in their criterion, which li
 ``squared_loss_information`` and ``quadratic_information``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,16 +13,22 @@ import numpy as np
 
 from jplay.numerics.kernels import gaussian, median_distance, squared_distances
 from jplay.numerics.stiefel import random_frame
-from jplay.solvers.grassmann import SearchStatus, SearchStep, maximize_over_subspaces
+from jplay.solvers.grassmann import (
+    Evaluation,
+    SearchStatus,
+    SearchStep,
+    maximize_over_subspaces,
+)
 
-_SCREENING_STEPS = 15
-_MAX_ROUNDS = 6
-_START_RIDGE = 1e-3
-_START_SHRINKAGE = 0.75
+# Chosen by hand: each trades time for a better subspace, and none has an optimum of its own.
+_SCREENING_STEPS = 15  # of each start, before the best goes on
+_MAX_ROUNDS = 6  # of choosing settings and climbing
+_START_RIDGE = 1e-3  # of the regressions that give the gradient start
+_START_SHRINKAGE = 0.75  # share of the dimensions that each of them keeps
 
 
 @dataclass(frozen=True)
-class Samples:
+class KernelSamples:
     """Samples, their targets, and which of them are kernel centres.
 
     Attributes
@@ -45,10 +51,11 @@ class Samples:
     centers: np.ndarray
     folds: np.ndarray
 
-    def target_distances(self):
+    def target_distances(self) -> np.ndarray:
+        """Squared distances of the targets from those of the centres, (n_samples, n_centers)."""
         return squared_distances(self.targets, self.targets[self.centers])
 
-    def fold_rows(self):
+    def fold_rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs of row indices: training part and held-out part of every fold."""
         for fold in range(self.folds.max() + 1):
             held_out = self.folds == fold
@@ -77,26 +84,36 @@ class Criterion(Protocol):
 
     def choose(self, frame: np.ndarray) -> Choice: ...
 
-    def evaluator(self, settings: KernelSettings) -> Callable: ...
+    def evaluator(self, settings: KernelSettings) -> Evaluation: ...
 
 
 @dataclass(frozen=True)
 class SubspaceResult:
+    """The best subspace, the settings chosen at it, and how the search ended."""
+
     frame: np.ndarray
     choice: Choice
     n_iter: int
     status: SearchStatus
 
 
-def draw_samples(X, targets, are_classes, *, n_centers, n_folds, rng):
+def draw_samples(
+    X: np.ndarray,
+    targets: np.ndarray,
+    are_classes: bool,
+    *,
+    n_centers: int,
+    n_folds: int,
+    rng: np.random.Generator,
+) -> KernelSamples:
     """Draw the centres and the folds."""
     n_samples = len(X)
     centers = rng.permutation(n_samples)[: min(n_samples, n_centers)]
     folds = rng.permutation(n_samples) % min(n_folds, n_samples)
-    return Samples(X, targets, are_classes, np.sort(centers), folds)
+    return KernelSamples(X, targets, are_classes, np.sort(centers), folds)
 
 
-def target_features(samples):
+def target_features(samples: KernelSamples) -> np.ndarray:
     """Functions of the target whose regressions on ``X`` reveal the subspace.
 
     One-hot or multi-label targets as they are; for real targets their values and a
@@ -112,7 +129,9 @@ def target_features(samples):
     return features[:, scale > 0] / scale[scale > 0]
 
 
-def leading_gradients(X, centers, features, n_components):
+def leading_gradients(
+    X: np.ndarray, centers: np.ndarray, features: np.ndarray, n_components: int
+) -> np.ndarray:
     """Directions along which kernel ridge regressions of ``features`` on ``X`` change most.
 
     Leading eigenvectors, as rows, of the mean outer product of the regressions' gradients.
@@ -122,6 +141,7 @@ def leading_gradients(X, centers, features, n_components):
     kernel = gaussian(distances, median_distance(distances))
     between_centers = kernel[centers]
     normal = kernel.T @ kernel + _START_RIDGE * len(X) * between_centers
+    # Near-duplicate centres make the system singular to working precision.
     normal[np.diag_indices_from(normal)] += 1e-8 * np.trace(normal)
     coefficients = np.linalg.solve(normal, kernel.T @ features)
     outer = np.zeros((X.shape[1], X.shape[1]))
@@ -132,7 +152,7 @@ def leading_gradients(X, centers, features, n_components):
     return np.linalg.eigh(outer)[1][:, ::-1][:, :n_components].T
 
 
-def gradient_start(samples, n_components):
+def gradient_start(samples: KernelSamples, n_components: int) -> np.ndarray:
     """Frame from :func:`leading_gradients`, a few dimensions at a time.
 
     Regressions are poor in many dimensions. Dropping only the least useful directions
@@ -146,7 +166,13 @@ def gradient_start(samples, n_components):
     return frame
 
 
-def starting_frames(samples, n_components, init, n_restarts, rng):
+def starting_frames(
+    samples: KernelSamples,
+    n_components: int,
+    init: str,
+    n_restarts: int,
+    rng: np.random.Generator,
+) -> Iterator[np.ndarray]:
     """The principal axes, the gradient start or both, then ``n_restarts`` random subspaces.
 
     ``samples.X`` is expected in principal coordinates.
@@ -161,8 +187,17 @@ def starting_frames(samples, n_components, init, n_restarts, rng):
 
 
 def search_subspace(
-    criterion, samples, n_components, *, init, n_restarts, max_iter, tol, rng, on_step=None
-):
+    criterion: Criterion,
+    samples: KernelSamples,
+    n_components: int,
+    *,
+    init: str,
+    n_restarts: int,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+    on_step: Callable[[SearchStep], object] | None = None,
+) -> SubspaceResult:
     """Find the subspace that maximises ``criterion``.
 
     Every start is climbed for a few steps; the best by cross-validated score goes on, its
@@ -171,7 +206,7 @@ def search_subspace(
     Parameters
     ----------
     criterion : Criterion
-    samples : Samples
+    samples : KernelSamples
         ``X`` in principal coordinates.
     n_components : int
     init : {"auto", "pca", "gradient", "random"}
@@ -197,19 +232,23 @@ def search_subspace(
         n_steps += 1
         return on_step is not None and bool(on_step(step))
 
-    def climb(frame, choice, limit):
+    def climb(
+        frame: np.ndarray, choice: Choice, limit: int
+    ) -> tuple[np.ndarray, Choice, SearchStatus]:
         search = maximize_over_subspaces(
             criterion.evaluator(choice.settings), frame, max_iter=limit, tol=tol, on_step=report
         )
         return search.frame, criterion.choose(search.frame), search.status
 
-    best = None
+    best: tuple[np.ndarray, Choice, SearchStatus] | None = None
     for start in starting_frames(samples, n_components, init, n_restarts, rng):
         candidate = climb(start, criterion.choose(start), min(_SCREENING_STEPS, max_iter))
         if best is None or candidate[1].score > best[1].score:
             best = candidate
         if candidate[2] is SearchStatus.STOPPED or n_components == samples.X.shape[1]:
             return SubspaceResult(best[0], best[1], n_steps, candidate[2])
+    if best is None:
+        raise ValueError(f"`init` should give at least one start, got {init!r}.")
     status = best[2]
     for _ in range(_MAX_ROUNDS):
         candidate = climb(best[0], best[1], max_iter)

@@ -1,29 +1,33 @@
-"""ADMM for one layer with everything else fixed (Algorithm 2 and Eqs. 18 to 20).
+r"""ADMM for one layer with everything else fixed (Algorithm 2 and Eqs. 18 to 20).
 
-The splits ``H = X Theta^T`` and ``G = Theta`` are updated on compressed samples (a few rows
-with the same second moments); only the two inequality splits pass over the real ones.
+The layer problem, in rows (Eq. 12, and Eq. 18 with labels), is
+
+.. math::
+
+    \min \tfrac12 \|X - H G\|_F^2 + \tfrac\alpha2 \|Y - H P_l^T\|_F^2
+    + \tfrac\omega2 \mathrm{tr}(\Theta X^T L X \Theta^T)
+    \quad \text{with} \quad H = Q = S = X \Theta^T, \; G = \Theta, \; Q \ge 0, \; \|s_k\| \le 1.
+
+``H`` and ``G`` take the place of the features and of the decoder in the reconstruction term, which
+makes each of them a least-squares problem; ``Q`` and ``S`` carry one constraint each. Every block
+below minimises the augmented Lagrangian (Eq. 13) over one of them with the others fixed.
+
+``H`` and its multiplier start as linear functions of ``[X, Y]`` and every update keeps them so.
+Nothing but ``H^T X``, ``H^T H`` and norms enters the other updates, and these depend on second
+moments alone: ``H`` is therefore kept on compressed samples, a few rows with the same moments,
+and gives the iterates of the paper all the same. Only ``Q`` and ``S``, which are not linear, pass
+over the real samples.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from jplay._array_api import eigh_generalized, identity, namespace, solve_positive
+from jplay._array_api import Array, eigh_generalized, identity, namespace, solve_positive
 from jplay.numerics.eigen import symmetrize
 from jplay.solvers.result import LayerResult, Status
-
-
-@dataclass(frozen=True)
-class PenaltySchedule:
-    """Growth of the penalty ``mu`` over the iterations of one solve."""
-
-    mu: float = 1e-3
-    growth: float = 2.0
-    mu_max: float = 1e6
-
-    def next(self, mu):
-        return min(self.growth * mu, self.mu_max)
+from jplay.solvers.samples import ConstraintPass
+from jplay.solvers.schedules import LayerSchedule
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,16 @@ class LayerProblem:
     """One layer of the model with its neighbours fixed.
 
     ``X`` (n_rows, n_in) and ``Y`` (n_rows, n_outputs) are compressed samples; ``coef``
-    (n_outputs, n_out) leads from this layer to the labels, ``None`` without labels.
+    (n_outputs, n_out) leads from this layer to the labels (``P_l`` of Eq. 19), ``None`` without
+    labels. ``manifold_weight`` is ``eta`` in pre-training and ``beta`` after it.
     """
 
-    X: Any
-    laplacian_gram: Any
+    X: Array
+    laplacian_gram: Array
     manifold_weight: float
     n_constraints: int
-    Y: Any = None
-    coef: Any = None
+    Y: Array = None
+    coef: Array = None
     alpha: float = 0.0
     reconstruction: bool = True
 
@@ -47,20 +52,28 @@ class LayerProblem:
 class ThetaSystem:
     """Factor ``w M + mu ((k + 1) X^T X + I)`` once for every ``mu``.
 
-    One generalised eigendecomposition serves all iterations, since only ``mu`` changes.
+    The update of ``Theta`` (Algorithm 2, step 3) has this matrix, with ``k`` inequality splits
+    and ``H`` coupled to ``X Theta^T`` and ``G`` to ``Theta``; the paper's 3 is ``k + 1`` with
+    both constraints. Only ``mu`` changes over the iterations. With ``M V = N V diag(lambda)``,
+    ``N = (k + 1) X^T X + I`` and ``V^T N V = I`` the inverse is
+    ``V diag(1 / (w lambda + mu)) V^T``, so one eigendecomposition serves all of them. ``N`` is
+    positive definite by its identity, and ``lambda >= 0``: no divisor is below ``mu``.
     """
 
-    def __init__(self, X, laplacian_gram, n_constraints):
+    def __init__(self, X: Array, laplacian_gram: Array, n_constraints: int) -> None:
         gram = (n_constraints + 1) * (X.mT @ X) + identity(X.shape[1], X)
         self.values, self.vectors = eigh_generalized(symmetrize(laplacian_gram), gram)
 
-    def solve(self, right_hand_side, manifold_weight, mu):
+    def solve(self, right_hand_side: Array, manifold_weight: float, mu: float) -> Array:
         scale = manifold_weight * self.values + mu
         return ((right_hand_side @ self.vectors) / scale) @ self.vectors.mT
 
 
-def update_H(problem, Z, G, dual_H, mu):
-    """Minimise over the split of the projected samples (Eq. 20), in rows."""
+def update_H(problem: LayerProblem, Z: Array, G: Array, dual_H: Array, mu: float) -> Array:
+    """Minimise over the split of the projected samples (Eq. 20), in rows.
+
+    ``H (alpha P_l^T P_l + G G^T + mu I) = alpha Y P_l + X G^T + mu Z - dual_H``.
+    """
     system = mu * identity(G.shape[0], G)
     right = mu * Z - dual_H
     if problem.reconstruction:
@@ -72,11 +85,14 @@ def update_H(problem, Z, G, dual_H, mu):
     return solve_positive(system, right.mT).mT
 
 
-def update_G(problem, theta, H, HX, dual_G, mu):
+def update_G(
+    problem: LayerProblem, theta: Array, H: Array, HX: Array, dual_G: Array, mu: float
+) -> Array:
     """Minimise over the split of the decoder (Algorithm 2, step 5).
 
-    Without the reconstruction term nothing but the split's own coupling is left, which makes
-    it a proximal term on ``theta``.
+    ``(H^T H + mu I) G = H^T X + mu Theta - dual_G``; where the algorithm box has ``X_i`` the
+    input ``X_{l-1}`` is meant. Without the reconstruction term nothing but the split's own
+    coupling is left, which makes it a proximal term on ``theta``.
     """
     if not problem.reconstruction:
         return theta - dual_G / mu
@@ -84,8 +100,19 @@ def update_G(problem, theta, H, HX, dual_G, mu):
     return solve_positive(system, HX + mu * theta - dual_G)
 
 
-def solve_layer(problem, constraint_pass, theta, *, schedule, max_iter, tol, system=None):
-    """Run ADMM on one layer until all four primal residuals are below ``tol``.
+def solve_layer(
+    problem: LayerProblem,
+    constraint_pass: ConstraintPass,
+    theta: Array,
+    schedule: LayerSchedule,
+    *,
+    system: ThetaSystem | None = None,
+) -> LayerResult:
+    """Run ADMM on one layer until all four primal residuals are below the tolerance.
+
+    The penalty doubles with each iteration, as published, so that the residuals shrink whatever
+    the objective does: a few dozen iterations end the solve, and where it ends depends on where
+    it began.
 
     Parameters
     ----------
@@ -94,11 +121,9 @@ def solve_layer(problem, constraint_pass, theta, *, schedule, max_iter, tol, sys
         Fresh pass over the real samples of this layer's input.
     theta : array of shape (n_out, n_in)
         Start; the split ``H`` begins at ``X Theta^T``, everything else at zero.
-    schedule : PenaltySchedule
-    max_iter : int
-    tol : float
+    schedule : LayerSchedule
     system : ThetaSystem, default=None
-        Reused where the layer's input has not changed.
+        Reused if the layer's input has not changed.
 
     Returns
     -------
@@ -113,10 +138,12 @@ def solve_layer(problem, constraint_pass, theta, *, schedule, max_iter, tol, sys
     G, dual_G, dual_HX, pull = (xp.zeros_like(theta) for _ in range(4))
     dual_H = xp.zeros_like(H)
     mu = schedule.mu
-    residuals = []
+    residuals: list[tuple[float, float, float, float]] = []
     converged = False
-    while len(residuals) < max_iter and not converged:
-        mu_next = schedule.next(mu)
+    while len(residuals) < schedule.max_iter and not converged:
+        mu_next = schedule.next_mu(mu)
+        # The order is that of the algorithm box: Theta, H, G, both inequality splits (in the
+        # pass, which also prepares their part of the next right-hand side), multipliers.
         right = mu * HX + dual_HX + mu * G + dual_G + pull
         theta = system.solve(right, problem.manifold_weight, mu)
         Z = X @ theta.mT
@@ -136,13 +163,13 @@ def solve_layer(problem, constraint_pass, theta, *, schedule, max_iter, tol, sys
                 ball_residual,
             )
         )
-        converged = max(residuals[-1]) < tol
+        converged = max(residuals[-1]) < schedule.tol
         mu = mu_next
     status = Status(
         converged,
-        f"all residuals below {tol:g}"
+        f"all residuals below {schedule.tol:g}"
         if converged
-        else f"largest residual {max(residuals[-1]):.2g} after {max_iter} inner iterations, "
-        f"above inner_tol={tol:g}: increase inner_max_iter or inner_tol",
+        else f"largest residual {max(residuals[-1]):.2g} after {schedule.max_iter} inner "
+        f"iterations, above inner_tol={schedule.tol:g}: increase inner_max_iter or inner_tol",
     )
     return LayerResult(theta, len(residuals), np.asarray(residuals), status)

@@ -1,20 +1,40 @@
-"""Greedy pre-training: locality preserving projections refined by AutoRULe (Algorithm 2)."""
+"""Where the solvers start: locality preserving projections, refined by AutoRULe or not."""
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jplay._array_api import namespace, zeros_like_shape
-from jplay.numerics.eigen import leading_generalized_eigenvectors
+import array_api_compat
+
+from jplay._array_api import Array, namespace, zeros_like_shape
+from jplay.numerics.eigen import leading_generalized_eigenvectors, symmetrize
 from jplay.solvers.layer import LayerProblem, solve_layer
-from jplay.solvers.result import Status
-from jplay.solvers.samples import reduced_rows
+from jplay.solvers.model import ModelSettings
+from jplay.solvers.result import LayerResult, Status
+from jplay.solvers.samples import Samples, Statistics, reduced_rows
+from jplay.solvers.schedules import LayerSchedule, PaperSchedule
+
+# Root mean square norm of the first layer's features at the start: well inside the unit ball,
+# and large enough that its constraint is felt. Between 0.35 and 1.4 the objective reached
+# changes by a thousandth.
+_START_SIZE = 0.7
 
 
-def locality_preserving_projections(statistics, n_components=None):
-    """Largest solutions of ``X^T W X a = lambda X^T D X a`` for centred samples.
+def locality_preserving_projections(
+    statistics: Statistics, n_components: int | None = None
+) -> Array:
+    r"""Largest solutions of ``X^T W X a = lambda X^T D X a`` for centred samples (Eq. 3).
 
-    Rows have unit length, and their sign makes the projections of the uncentred samples sum
-    to a non-negative number: the non-negativity that follows makes the sign matter. Where that
-    sum is zero, as for centred samples, it is the sum weighted by the degrees in the graph.
+    Eq. 3 minimises :math:`\mathrm{tr}(\Theta X^T L X \Theta^T)` subject to
+    :math:`\Theta X^T D X \Theta^T = I`. With ``L = D - W`` the smallest eigenvalues of
+    ``X^T L X`` are the largest of ``X^T W X``. Everything follows from moments: with the mean
+    ``m`` the centred ``X^T D X`` is ``X^T D X - (s m^T + m s^T) + d m m^T``, where ``s = X^T D 1``
+    and ``d`` is the sum of the degrees. If it is singular, the problem is reduced to its range.
+
+    Rows have unit length, and their sign makes the projections of the uncentred samples sum to
+    a non-negative number: the non-negativity that follows makes the sign matter. If that sum
+    is zero, as for centred samples, it is the sum weighted by the degrees in the graph; and if
+    all degrees are equal too, the largest coefficient is positive.
 
     Parameters
     ----------
@@ -25,7 +45,7 @@ def locality_preserving_projections(statistics, n_components=None):
     Returns
     -------
     theta : array of shape (n_found, n_features)
-        ``n_found`` is smaller than ``n_components`` where the samples' rank is.
+        ``n_found`` is smaller than ``n_components`` if the samples' rank is.
     """
     xp = namespace(statistics.degree_gram)
     mean = statistics.sample_sum / statistics.n_samples
@@ -41,25 +61,160 @@ def locality_preserving_projections(statistics, n_components=None):
     )
     theta = vectors.mT / xp.linalg.vector_norm(vectors, axis=0)[:, None]
     sums = theta @ statistics.sample_sum
-    # Where the samples are centred these sums are rounding; busier samples then decide.
+    # |sum_i z_i| <= sqrt(n) |z|. A sum below a millionth of that bound is the rounding of centred
+    # samples, also of such in single precision (1e-7), and has no sign worth keeping.
     largest_sums = xp.linalg.vector_norm(statistics.X_root @ theta.mT, axis=0) * (
         statistics.n_samples**0.5
     )
     weighted_sums = theta @ statistics.degree_sum
+    largest_weighted = largest_sums * (statistics.total_degree / statistics.n_samples)
+    largest_coefs = xp.max(theta, axis=1) + xp.min(theta, axis=1)
+    weighted_sums = xp.where(
+        xp.abs(weighted_sums) > 1e-6 * largest_weighted, weighted_sums, largest_coefs
+    )
     sums = xp.where(xp.abs(sums) > 1e-6 * largest_sums, sums, weighted_sums)
     return xp.where(sums[:, None] < 0, -theta, theta)
 
 
-def _centred_rank_tolerance(uncentred, centred):
-    """Relative tolerance that counts the rounding of the centring as zero."""
+def _centred_rank_tolerance(uncentred: Array, centred: Array) -> float:
+    """Relative tolerance that counts the rounding of the centring as zero.
+
+    Subtracting nearly equal matrices leaves errors of the size of the larger one's rounding,
+    which may be far above the rounding of the difference.
+    """
     xp = namespace(centred)
     precision = 10 * centred.shape[0] * float(xp.finfo(centred.dtype).eps)
     spread = float(xp.max(xp.abs(centred)))
     return precision * max(1.0, float(xp.max(xp.abs(uncentred))) / spread) if spread else 1.0
 
 
-def autorule(samples, statistics, theta, *, eta, constraints, reconstruction, options):
-    """Refine one projection without labels (Eq. 11) from a given start.
+def padded(theta: Array, n_rows: int) -> Array:
+    """``theta`` with zero rows appended if the samples supported fewer than asked."""
+    missing = n_rows - theta.shape[-2]
+    if not missing:
+        return theta
+    xp = namespace(theta)
+    zeros = zeros_like_shape((*theta.shape[:-2], missing, theta.shape[-1]), theta)
+    return xp.concat([theta, zeros], axis=-2)
+
+
+def lpp_start(statistics: Statistics, n_out: int, projections: Array | None = None) -> Array:
+    """Locality preserving projections, ``n_out`` of them, from those found before if given."""
+    if projections is None:
+        return padded(locality_preserving_projections(statistics, n_out), n_out)
+    return padded(projections[:n_out, :], n_out)
+
+
+def starting_projections(
+    statistics: Statistics, layer_sizes: Sequence[int], projections: Array | None = None
+) -> list[Array]:
+    """Locality preserving projections, then for deeper layers a choice of their features.
+
+    The first layer is scaled into the unit ball on average; the deeper ones are those of
+    :func:`selections`.
+
+    Parameters
+    ----------
+    statistics : Statistics
+    layer_sizes : sequence of int
+    projections : array of shape (n_found, n_features), default=None
+        What :func:`locality_preserving_projections` found before, at least as many as the first
+        layer has outputs or all that the samples support.
+
+    Returns
+    -------
+    thetas : list of arrays of shape (n_out, n_in)
+    """
+    theta = lpp_start(statistics, layer_sizes[0], projections)
+    xp = namespace(theta)
+    size = xp.linalg.vector_norm(statistics.X_root @ theta.mT) / math.sqrt(statistics.n_samples)
+    root = statistics.X_root @ theta.mT
+    return [theta * (_START_SIZE / size), *selections(root.mT @ root, layer_sizes[1:])]
+
+
+def selections(gram: Array, layer_sizes: Sequence[int]) -> list[Array]:
+    """Layers that choose among the features of the layer before, of one problem or of a batch.
+
+    A selection of non-negative features in the unit ball is itself feasible. Those are chosen
+    that hold most of what the layer before does, see :func:`leading_features`.
+
+    Parameters
+    ----------
+    gram : array of shape (n_features, n_features) or (n_problems, n_features, n_features)
+        Second moments of the features before the first of these layers.
+    layer_sizes : sequence of int
+
+    Returns
+    -------
+    thetas : list of arrays of shape (n_out, n_in) or (n_problems, n_out, n_in)
+        Rows of identity matrices, with zero rows below if there are too few features.
+    """
+    xp = namespace(gram)
+    thetas = []
+    for n_out in layer_sizes:
+        numbers = _numbers(gram)
+        chosen = xp.sort(leading_features(gram, min(n_out, gram.shape[-1])), axis=-1)
+        thetas.append(padded(xp.astype(chosen[..., :, None] == numbers, gram.dtype), n_out))
+        gram = symmetrize(thetas[-1] @ gram @ thetas[-1].mT)
+    return thetas
+
+
+def _numbers(gram: Array) -> Array:
+    """Number of each feature, (n_features,)."""
+    return namespace(gram).arange(gram.shape[-1], device=array_api_compat.device(gram))
+
+
+def leading_features(gram: Array, count: int) -> Array:
+    """Indices of ``count`` features, each with the largest part that those before do not explain.
+
+    A Cholesky factorisation with pivoting: after each choice the squared norms of the features
+    lose what the one chosen explains of them.
+    """
+    xp = namespace(gram)
+    numbers = _numbers(gram)
+    left = xp.linalg.diagonal(gram)
+    factor = zeros_like_shape((*gram.shape[:-2], count, gram.shape[-1]), gram)
+    chosen = []
+    for step in range(count):
+        pivot = xp.argmax(left, axis=-1)[..., None]
+        chosen.append(pivot)
+        row = xp.take_along_axis(gram, _as_row(pivot, gram), axis=-2)
+        if step:
+            before = factor[..., :step, :]
+            column = xp.take_along_axis(before, _as_column(pivot, before), axis=-1)
+            row = row - column.mT @ before
+        # A feature that the others explain up to rounding explains nothing in its turn.
+        size = xp.take_along_axis(left, pivot, axis=-1)
+        row = row[..., 0, :] / xp.where(size > 0, size, xp.full_like(size, xp.inf)) ** 0.5
+        factor[..., step, :] = row
+        left = xp.where(numbers == pivot, xp.full_like(left, -xp.inf), left - row * row)
+    return xp.concat(chosen, axis=-1)
+
+
+def _as_row(index: Array, matrix: Array) -> Array:
+    """One row index per matrix, repeated over its columns."""
+    xp = namespace(matrix)
+    return xp.broadcast_to(index[..., None], (*matrix.shape[:-2], 1, matrix.shape[-1]))
+
+
+def _as_column(index: Array, matrix: Array) -> Array:
+    """One column index per matrix, repeated over its rows."""
+    xp = namespace(matrix)
+    return xp.broadcast_to(index[..., None], (*matrix.shape[:-1], 1))
+
+
+def autorule(
+    samples: Samples,
+    statistics: Statistics,
+    theta: Array,
+    *,
+    eta: float,
+    nonnegative: bool,
+    unit_ball: bool,
+    reconstruction: bool,
+    schedule: LayerSchedule,
+) -> LayerResult:
+    """Refine one projection without labels (Eq. 11) from a given start, by Algorithm 2.
 
     Parameters
     ----------
@@ -70,11 +225,9 @@ def autorule(samples, statistics, theta, *, eta, constraints, reconstruction, op
     theta : array of shape (n_out, n_in)
     eta : float
         Weight of the manifold term.
-    constraints : dict
-        ``nonnegative`` and ``unit_ball``.
-    reconstruction : bool
-    options : dict
-        ``schedule``, ``max_iter`` and ``tol`` of the inner loop.
+    nonnegative, unit_ball, reconstruction : bool
+        Which constraints and whether the reconstruction term are part of the problem.
+    schedule : LayerSchedule
 
     Returns
     -------
@@ -85,31 +238,56 @@ def autorule(samples, statistics, theta, *, eta, constraints, reconstruction, op
         X=X,
         laplacian_gram=statistics.laplacian_gram,
         manifold_weight=eta,
-        n_constraints=sum(constraints.values()),
+        n_constraints=int(nonnegative) + int(unit_ball),
         reconstruction=reconstruction,
     )
-    constraint_pass = samples.constraint_pass(theta.shape[0], **constraints)
-    return solve_layer(problem, constraint_pass, theta, **options)
+    constraint_pass = samples.constraint_pass(
+        theta.shape[0], nonnegative=nonnegative, unit_ball=unit_ball
+    )
+    return solve_layer(problem, constraint_pass, theta, schedule)
 
 
-def padded(theta, n_rows):
-    """``theta`` with zero rows appended where the samples supported fewer than asked."""
-    missing = n_rows - theta.shape[0]
-    if not missing:
-        return theta
-    xp = namespace(theta)
-    return xp.concat([theta, zeros_like_shape((missing, theta.shape[1]), theta)])
-
-
-def pretrain(samples, statistics, layer_sizes, *, callback=None, **settings):
+def pretrain(
+    samples: Samples,
+    statistics: Statistics,
+    layer_sizes: Sequence[int],
+    model: ModelSettings,
+    schedule: PaperSchedule,
+    *,
+    projections: Array | None = None,
+    callback: Callable[[int, int], object] | None = None,
+) -> list[LayerResult]:
     """Initialise every layer in turn from the output of the one before (Algorithm 1, lines 3-7).
 
-    Yields nothing of the samples but the projections: a list of :class:`LayerResult`.
+    Parameters
+    ----------
+    samples : Samples
+    statistics : Statistics
+        Of the same samples.
+    layer_sizes : sequence of int
+    model : ModelSettings
+        Its weights play no part: there are no labels, and the manifold term has ``eta``.
+    schedule : PaperSchedule
+    projections : array of shape (n_found, n_features), default=None
+        Start of the first layer, see :func:`starting_projections`.
+    callback : callable, default=None
+        Called with the number of layers done and of all.
+
+    Returns
+    -------
+    results : list of LayerResult
     """
-    results = []
+    results: list[LayerResult] = []
     for n_out in layer_sizes:
-        start = padded(locality_preserving_projections(statistics, n_out), n_out)
-        result = autorule(samples, statistics, start, **settings)
+        result = autorule(
+            samples,
+            statistics,
+            lpp_start(statistics, n_out, None if results else projections),
+            eta=schedule.eta,
+            **model.constraints,
+            reconstruction=model.reconstruction,
+            schedule=schedule.layer,
+        )
         if not result.status.converged:
             message = f"pre-training of layer {len(results) + 1}: {result.status.message}"
             result = replace(result, status=Status(False, message))

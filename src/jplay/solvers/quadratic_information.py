@@ -10,13 +10,15 @@ where ``scale`` is exponential in the dimension. It is kept as a logarithm, and 
 to it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
 from jplay.numerics.kernels import gaussian, median_distance, squared_distances
-from jplay.solvers.information import Choice, KernelSettings, Samples
+from jplay.solvers.grassmann import Evaluation
+from jplay.solvers.information import Choice, KernelSamples, KernelSettings
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class _Bases:
     width: float
 
 
-def log_gram_scale(n_components, n_outputs, settings):
+def log_gram_scale(n_components: int, n_outputs: int, settings: KernelSettings) -> float:
     """Logarithm of ``(sqrt(pi) s)^n_components (sqrt(pi) s_y)^n_outputs``."""
     half_log_pi = np.log(np.pi) / 2
     return float(
@@ -40,7 +42,9 @@ def log_gram_scale(n_components, n_outputs, settings):
     )
 
 
-def _bases(Z, samples, width, target_kernel):
+def _bases(
+    Z: np.ndarray, samples: KernelSamples, width: float, target_kernel: np.ndarray
+) -> _Bases:
     Z_centers = Z[samples.centers]
     kernel = gaussian(squared_distances(Z, Z_centers), width)
     # exp(-d / 4 s^2) is the square root of the kernel between centres.
@@ -48,26 +52,34 @@ def _bases(Z, samples, width, target_kernel):
     return _Bases(Z, Z_centers, kernel, target_kernel, gram, width)
 
 
-def _dependence(bases, rows):
+Rows = slice | np.ndarray
+
+
+def _dependence(bases: _Bases, rows: Rows) -> np.ndarray:
     """``K_z o (K_y - mean K_y)``: the bases under ``p(z, y) - p(z) p(y)``, shape (rows, b)."""
     targets = bases.target_kernel[rows]
     return bases.kernel[rows] * (targets - targets.mean(axis=0))
 
 
-def _mean_base_derivatives(bases, rows):
+def _mean_base_derivatives(bases: _Bases, rows: Rows) -> np.ndarray:
     """``mean_i d phi_k(z_i, y_i) - mean_ij d phi_k(z_i, y_j)``, shape (b, n_components)."""
     dependence = _dependence(bases, rows)
     moved = dependence.T @ bases.Z[rows] - dependence.sum(axis=0)[:, None] * bases.Z_centers
     return moved / (-len(dependence) * bases.width**2)
 
 
-def information_derivative(frame, samples, target_kernel, settings):
+def information_derivative(
+    frame: np.ndarray,
+    samples: KernelSamples,
+    target_kernel: np.ndarray,
+    settings: KernelSettings,
+) -> np.ndarray:
     """Least-squares estimate of ``d QMI / d frame`` times the scale of the Gram matrix.
 
     Parameters
     ----------
     frame : ndarray of shape (n_components, n_features)
-    samples : Samples
+    samples : KernelSamples
     target_kernel : ndarray of shape (n_samples, n_centers)
         Gaussian with ``settings.target_width``.
     settings : KernelSettings
@@ -94,46 +106,48 @@ class QuadraticCriterion:
 
     Attributes
     ----------
-    samples : Samples
+    samples : KernelSamples
     widths : tuple of float
         Candidate widths as multiples of the median distance.
     regs : tuple of float
         Candidate ridges relative to the diagonal of the Gram matrix.
     """
 
-    samples: Samples
-    widths: tuple
-    regs: tuple
+    samples: KernelSamples
+    widths: tuple[float, ...]
+    regs: tuple[float, ...]
 
-    def evaluator(self, settings):
+    def evaluator(self, settings: KernelSettings) -> Evaluation:
+        """The derivative as a function of the frame alone; the information is not known."""
         target_kernel = gaussian(self.samples.target_distances(), settings.target_width)
         return lambda frame: (
             None,
             information_derivative(frame, self.samples, target_kernel, settings),
         )
 
-    def choose(self, frame):
+    def choose(self, frame: np.ndarray) -> Choice:
         """Settings that fit the derivative best; the score is held-out information."""
         Z = self.samples.X @ frame.T
         target_distances = self.samples.target_distances()
         width_unit = median_distance(squared_distances(Z, Z[self.samples.centers]))
         target_unit = median_distance(target_distances)
-        best_settings, best_fit = None, -np.inf
+        fitted = []
         for multiple in self.widths:
             width, target_width = multiple * width_unit, multiple * target_unit
             bases = _bases(Z, self.samples, width, gaussian(target_distances, target_width))
             fits = self._held_out_fits(bases, _mean_base_derivatives)
             winner = int(np.argmax(fits))
             settings = KernelSettings(width, target_width, float(self.regs[winner]))
-            fit = _log_gain(fits[winner], Z, self.samples, settings)
-            if best_settings is None or fit > best_fit:
-                best_settings, best_fit = settings, fit
+            fitted.append(Choice(settings, _log_gain(fits[winner], Z, self.samples, settings)))
+        best_settings = max(fitted, key=lambda choice: choice.score).settings
         target_kernel = gaussian(target_distances, best_settings.target_width)
         bases = _bases(Z, self.samples, best_settings.width, target_kernel)
         information = self._held_out_fits(bases, _mean_bases).max()
         return Choice(best_settings, _log_gain(information, Z, self.samples, best_settings))
 
-    def _held_out_fits(self, bases, moments):
+    def _held_out_fits(
+        self, bases: _Bases, moments: Callable[[_Bases, Rows], np.ndarray]
+    ) -> np.ndarray:
         """Minus the cross-validated ``theta^T H theta + 2 theta^T h`` for every ridge."""
         values, vectors = scipy.linalg.eigh(bases.gram, check_finite=False)
         values = np.maximum(values, 0)[:, None]
@@ -147,12 +161,14 @@ class QuadraticCriterion:
         return fits / (self.samples.folds.max() + 1)
 
 
-def _mean_bases(bases, rows):
+def _mean_bases(bases: _Bases, rows: Rows) -> np.ndarray:
     """``mean_i phi_k(z_i, y_i) - mean_ij phi_k(z_i, y_j)``, shape (b, 1)."""
     return _dependence(bases, rows).mean(axis=0)[:, None]
 
 
-def _log_gain(gain, Z, samples, settings):
+def _log_gain(
+    gain: float, Z: np.ndarray, samples: KernelSamples, settings: KernelSettings
+) -> float:
     """Logarithm of a least-squares gain on its true scale; minus infinity for none."""
     if not gain > 0:
         return -np.inf

@@ -1,8 +1,9 @@
 """What a solver returns, and what it tells while it runs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from jplay._array_api import Array
 from jplay.numerics.objective import ObjectiveTerms
 
 
@@ -15,7 +16,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SolverProgress:
     """One record for callbacks: where a running solve stands."""
 
     stage: str
@@ -23,17 +24,21 @@ class Progress:
     iteration: int
     max_iter: int
     objective: float | None = None
-    thetas: list | None = None
-    coef: Any = None
+    thetas: list[Array] | None = None
+    coef: Array | None = None
+
+
+SolverCallback = Callable[[SolverProgress], object]
+"""Called after each (outer) iteration; a true value stops the solver."""
 
 
 @dataclass(frozen=True)
 class LayerResult:
     """Outcome of one layer problem."""
 
-    theta: Any
+    theta: Array
     n_iter: int
-    residuals: Any
+    residuals: Array
     """Primal residuals (n_iter, 4): H, G, non-negativity, unit ball."""
     status: Status
 
@@ -42,9 +47,9 @@ class LayerResult:
 class SolverResult:
     """Outcome of a whole fit."""
 
-    thetas: list
+    thetas: list[Array]
     """One projection per layer, (n_out, n_in)."""
-    coef: Any
+    coef: Array | None
     """Label projection, (n_outputs, n_components); ``None`` for unsupervised fits."""
     n_iter: int
     status: Status
@@ -52,7 +57,7 @@ class SolverResult:
     """One entry per outer iteration."""
     pretraining: list[LayerResult] = field(default_factory=list)
     """One entry per layer."""
-    residuals: list = field(default_factory=list)
+    residuals: list[list[Array]] = field(default_factory=list)
     """One entry per (outer) iteration: a list over layers of residual arrays.
 
     The published schedule gives (n_inner, 4): H, G, non-negativity, unit ball. The fast solver
@@ -60,6 +65,6 @@ class SolverResult:
     """
 
     @property
-    def objective(self):
+    def objective(self) -> list[float]:
         """Objective after each outer iteration."""
         return [terms.total for terms in self.objective_terms]

@@ -1,25 +1,52 @@
-"""What the solvers know about samples: their statistics and the pass over the constraints.
+r"""What the solvers know about samples: their statistics and the pass over the constraints.
 
 A solver never sees an array with one row per sample. It asks a :class:`Samples` object for
-its :class:`Statistics` once, and for one :class:`ConstraintPass` per layer problem, whose
-state (two multipliers per sample and output) lives with the samples. Arrays in memory, blocks
+its :class:`Statistics` once, and for one pass over the constraints whose state (the
+multipliers, one per sample, output and split) lives with the samples. Arrays in memory, blocks
 on disk and arrays on a cluster are implementations of the same two operations.
+
+**Why this is enough.** The smooth terms of Eq. 6 depend on samples through second moments. The
+inequality splits do not, but all that the update of a projection needs of a split :math:`S` and
+its multiplier is one product with the samples, :math:`(\mu S + \Lambda)^T X`, of the size of the
+projection: what travels between solver and samples does not grow with their number.
+
+**The published pass** (:class:`ConstraintPass`) updates both splits of one layer (Algorithm 2,
+steps 6 to 8). In units of ``mu``, with :math:`Z = X \Theta^T` and a multiplier :math:`\Lambda`,
+
+.. math::
+
+    V = \mu Z - \Lambda, \quad q = \mu\, \mathrm{proj}(V / \mu), \quad \Lambda \leftarrow q - V,
+
+since :math:`\Lambda + \mu (Q - Z) = q - V` for the split :math:`Q = q / \mu`. The split itself need
+not be kept: the next update wants :math:`\mu' Q + \Lambda = (\mu' / \mu) q + \Lambda`, which the
+pass multiplies with the samples while the block is in cache.
+
+**The joint pass** (:class:`JointPass`) goes through all layers, with one split each on both
+constraint sets at once and a multiplier :math:`D = \Lambda / \mu`: :math:`V = Z - D`,
+:math:`S = \mathrm{proj}(V)`, :math:`D \leftarrow S - V`; the solver gets :math:`(S + D)^T X`. With
+relaxation :math:`\omega` it goes beyond the features, :math:`\omega Z + (1 - \omega) S` with the
+last split in place of :math:`Z`. Split and multiplier both follow from :math:`V`, which is all that
+is kept between passes.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from jplay._array_api import fused, is_numpy, like, namespace, zeros_like_shape
+from jplay._array_api import Array, fused, is_numpy, like, namespace, to_numpy, zeros_like_shape
 from jplay.numerics.eigen import range_basis
 from jplay.numerics.graph import laplacian_gram, neighbor_laplacian_gram
-from jplay.numerics.prox import project_nonnegative, project_unit_ball
+from jplay.numerics.prox import project_constraints, project_nonnegative, project_unit_ball
 
-_ROOT_ROWS = 8192
-_DEVICE_ROWS = 1_000_000
+T = TypeVar("T")
+
+_ROOT_ROWS = 8192  # rows of one QR factorisation: far more than columns, yet a few megabytes
+_DEVICE_ROWS = 1_000_000  # rows that are copied to double precision at a time
 _BLOCK_BYTES = 300_000  # of one (block, n_out) array: the pass keeps about five in cache
 
 
@@ -30,40 +57,40 @@ class Statistics:
     Always float64, whatever the samples' dtype: they are small.
     """
 
-    X_root: Any
+    X_root: Array
     """Few rows ``R_X`` with ``R_X^T R_X = X^T X``, see ``Y_root``."""
-    Y_root: Any
+    Y_root: Array
     """``R_Y`` with ``R_Y^T R_Y = Y^T Y`` and ``R_X^T R_Y = X^T Y``.
 
     Every update but the two projections depends on the samples through these moments alone,
     so it is carried out on the few rows of the roots, without squaring their condition.
     """
-    sample_sum: Any
+    sample_sum: Array
     """``X^T 1``."""
-    laplacian_gram: Any
+    laplacian_gram: Array
     """``X^T L X``."""
-    degree_gram: Any
+    degree_gram: Array
     """``X^T D X``."""
-    degree_sum: Any
+    degree_sum: Array
     """``X^T D 1``."""
     total_degree: float
     n_samples: int
-    weighted_roots: tuple[Any, Any] | None = None
-    """Roots as above of the labelled samples, times the square root of their label weight.
+    task_roots: tuple[tuple[Array, Array], ...] | None = None
+    """Roots as above of each task's labelled samples, times the square root of their label weight.
 
-    ``None`` where all samples are labelled and weigh one.
+    ``None`` for one task, if all samples are labelled and weigh one.
     """
 
     @property
-    def label_roots(self):
-        """The roots that the prediction loss is made of."""
-        return self.weighted_roots or (self.X_root, self.Y_root)
+    def label_roots(self) -> tuple[tuple[Array, Array], ...]:
+        """The roots that the prediction loss of each task is made of."""
+        return self.task_roots or ((self.X_root, self.Y_root),)
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.sample_sum.shape[0]
 
-    def projected(self, theta):
+    def projected(self, theta: Array) -> "Statistics":
         """Statistics of ``X Theta^T``, without looking at the samples again."""
         X_root, Y_root = reduced_rows(self.X_root @ theta.mT, self.Y_root)
         return Statistics(
@@ -75,26 +102,34 @@ class Statistics:
             degree_sum=theta @ self.degree_sum,
             total_degree=self.total_degree,
             n_samples=self.n_samples,
-            weighted_roots=self.weighted_roots
-            and reduced_rows(self.weighted_roots[0] @ theta.mT, self.weighted_roots[1]),
+            task_roots=self.task_roots
+            and tuple(reduced_rows(X @ theta.mT, Y) for X, Y in self.task_roots),
         )
 
 
-def reduced_rows(X, Y):
-    """Rows with the same second moments as those of ``(X, Y)``, no more than columns."""
+def reduced_rows(X: Array, Y: Array) -> tuple[Array, Array]:
+    """Rows with the same second moments as those of ``(X, Y)``, no more than columns.
+
+    With the QR decomposition ``[X, Y] = Q R`` the rows of ``R`` have them, since ``Q^T Q = I``. The
+    moments themselves are never formed, which would square their condition.
+    """
     xp = namespace(X)
     n_features = X.shape[1]
     if X.shape[0] <= n_features + Y.shape[1]:
         return X, Y
     both = xp.concat([X, Y], axis=1)
-    root = np.linalg.qr(both, mode="r") if is_numpy(both) else xp.linalg.qr(both)[1]
+    root: Array = np.linalg.qr(both, mode="r") if is_numpy(both) else xp.linalg.qr(both)[1]
     return root[:, :n_features], root[:, n_features:]
 
 
-def gram_roots(X, Y):
-    """Roots of the second moments of ``(X, Y)`` by one product, in blocks, in float64."""
+def gram_roots(X: Array, Y: Array) -> tuple[Array, Array]:
+    """Roots of the second moments of ``(X, Y)`` by one product, in blocks, in float64.
+
+    ``diag(s)^1/2 V^T`` is a root of ``V diag(s) V^T``. Faster on a device than a QR decomposition
+    of many rows, at the price of half of the digits in directions with tiny moments.
+    """
     xp = namespace(X)
-    gram = 0
+    gram: Array = 0
     for start in range(0, X.shape[0], _DEVICE_ROWS):
         rows = slice(start, min(start + _DEVICE_ROWS, X.shape[0]))
         both = xp.astype(xp.concat([X[rows, :], Y[rows, :]], axis=1), xp.float64)
@@ -107,7 +142,7 @@ def gram_roots(X, Y):
 class PassResult(NamedTuple):
     """What one pass over the samples sends back."""
 
-    pull: Any
+    pull: Array
     """``w^T X`` (n_out, n_features): what both inequality splits add to the next update."""
     nonnegativity: float
     """Frobenius distance of the projected samples from the non-negative split."""
@@ -118,7 +153,7 @@ class PassResult(NamedTuple):
 class ConstraintPass(Protocol):
     """One pass over both inequality splits; keeps their multipliers between calls."""
 
-    def __call__(self, theta: Any, mu: float, mu_next: float) -> PassResult: ...
+    def __call__(self, theta: Array, mu: float, mu_next: float) -> PassResult: ...
 
 
 class Samples(Protocol):
@@ -130,26 +165,34 @@ class Samples(Protocol):
         self, n_out: int, *, nonnegative: bool, unit_ball: bool
     ) -> ConstraintPass: ...
 
-    def projected(self, theta: Any) -> "Samples": ...
+    def projected(self, theta: Array) -> "Samples": ...
 
     def joint_pass(
-        self, layer_sizes: list[int], *, nonnegative: bool, unit_ball: bool
+        self,
+        layer_sizes: Sequence[int],
+        *,
+        nonnegative: bool,
+        unit_ball: bool,
+        relaxation: float = 1.0,
     ) -> "JointPass": ...
 
-    def lowest_ratios(self, thetas: list, direction: Any) -> tuple[list, float]: ...
+    def lowest_ratios(self, thetas: list[Array], direction: Array) -> tuple[list[Array], float]: ...
 
-    def largest_norms(self, thetas: list, direction: Any, shifts: list) -> list[float]: ...
+    def largest_norms(self, thetas: list[Array]) -> list[float]: ...
 
 
 class JointPass(Protocol):
     """One pass through all layers at once; keeps one scaled multiplier per layer.
 
     Called with the projections and the factor by which the multipliers shrink since the
-    penalty grew. Returns ``(split + multiplier)^T X`` for every layer and the Frobenius
-    distance of each layer's features from their split.
+    penalty grew. A chain may have more layers than in the call before: the new ones start without
+    split and multiplier. Returns ``(split + multiplier)^T X`` for every layer and the Frobenius
+    distance of each layer's features from their split, in host memory.
     """
 
-    def __call__(self, thetas: list, dual_scale: float) -> tuple[list, Any]: ...
+    def __call__(
+        self, thetas: list[Array], dual_scale: Array
+    ) -> tuple[list[Array], np.ndarray]: ...
 
 
 class ArraySamples:
@@ -161,14 +204,21 @@ class ArraySamples:
         NumPy, or any array API library; passes run where the array lives.
     Y : array of shape (n_samples, n_outputs)
     affinity : sparse array of shape (n_samples, n_samples)
-    pool : concurrent.futures.Executor, default=None
+    pool : concurrent.futures.ThreadPoolExecutor, default=None
         Threads over which blocks of NumPy samples are spread.
     label_weight : array of shape (n_samples,), default=None
         Weight of each sample in the prediction loss, zero for samples without label; their
         rows of ``Y`` do not matter. ``None`` means one for all.
     """
 
-    def __init__(self, X, Y, affinity, pool=None, label_weight=None):
+    def __init__(
+        self,
+        X: Array,
+        Y: Array,
+        affinity: Any,
+        pool: ThreadPoolExecutor | None = None,
+        label_weight: Array | None = None,
+    ) -> None:
         self.X = X
         self.Y = Y
         self.affinity = affinity
@@ -176,18 +226,19 @@ class ArraySamples:
         self.label_weight = label_weight
 
     @cached_property
-    def _chunks(self):
+    def _chunks(self) -> list[slice]:
         """One contiguous run of rows per thread, always the same: sums are reproducible."""
         n_chunks = 1 if self.pool is None else self.pool._max_workers
         edges = np.linspace(0, self.X.shape[0], n_chunks + 1).astype(int)
         return [slice(a, b) for a, b in pairwise(edges)]
 
-    def _map(self, function):
+    def _map(self, function: Callable[[slice], T]) -> list[T]:
+        """``function`` of every chunk, over the threads."""
         if self.pool is None:
             return [function(rows) for rows in self._chunks]
         return list(self.pool.map(function, self._chunks))
 
-    def _root(self, rows, weight=None):
+    def _root(self, rows: slice, weight: Array | None = None) -> tuple[Array, Array]:
         """Root of the moments of some rows, block after block in float64."""
         X_root, Y_root = (np.zeros((0, array.shape[1])) for array in (self.X, self.Y))
         for start in range(rows.start, rows.stop, _ROOT_ROWS):
@@ -199,17 +250,16 @@ class ArraySamples:
             X_root, Y_root = reduced_rows(np.concatenate([X_root, X]), np.concatenate([Y_root, Y]))
         return X_root, Y_root
 
-    def _roots(self, weight=None):
+    def _roots(self, weight: Array | None = None) -> tuple[Array, Array]:
+        """Roots of all samples: of the roots of the chunks, which hold their moments."""
         roots = self._map(lambda rows: self._root(rows, weight))
         return reduced_rows(*(np.concatenate(parts) for parts in zip(*roots, strict=True)))
 
-    def statistics(self):
+    def statistics(self) -> Statistics:
         if not is_numpy(self.X):
             return self._device_statistics()
         X_root, Y_root = self._roots()
-        gram, degree_gram, degree_sum, total_degree = laplacian_gram(
-            np.asarray(self.X, dtype=np.float64), self.affinity
-        )
+        gram, degree_gram, degree_sum, total_degree = laplacian_gram(self.X, self.affinity)
         return Statistics(
             X_root=X_root,
             Y_root=Y_root,
@@ -219,18 +269,14 @@ class ArraySamples:
             degree_sum=degree_sum,
             total_degree=total_degree,
             n_samples=self.X.shape[0],
-            weighted_roots=None if self.label_weight is None else self._roots(self.label_weight),
+            task_roots=None if self.label_weight is None else (self.label_roots(),),
         )
 
-    def _device_statistics(self):
+    def _device_statistics(self) -> Statistics:
         """The same where the arrays live: roots from the Gram matrix, in one product."""
         xp = namespace(self.X)
         gram, degree_gram, degree_sum, total_degree = neighbor_laplacian_gram(self.X, self.affinity)
         X_root, Y_root = gram_roots(self.X, self.Y)
-        weighted = None
-        if self.label_weight is not None:
-            scale = xp.sqrt(self.label_weight)[:, None]
-            weighted = gram_roots(self.X * scale, self.Y * scale)
         return Statistics(
             X_root=X_root,
             Y_root=Y_root,
@@ -240,20 +286,36 @@ class ArraySamples:
             degree_sum=degree_sum,
             total_degree=total_degree,
             n_samples=self.X.shape[0],
-            weighted_roots=weighted,
+            task_roots=None if self.label_weight is None else (self.label_roots(),),
         )
 
-    def constraint_pass(self, n_out, *, nonnegative, unit_ball):
+    def label_roots(self) -> tuple[Array, Array]:
+        """Roots of the samples' moments, each sample times the square root of its label weight."""
+        if is_numpy(self.X):
+            return self._roots(self.label_weight)
+        scale = namespace(self.X).sqrt(self.label_weight)[:, None]
+        return gram_roots(self.X * scale, self.Y * scale)
+
+    def constraint_pass(
+        self, n_out: int, *, nonnegative: bool, unit_ball: bool
+    ) -> "_BlockedPass | _PlainPass":
         if is_numpy(self.X):
             return _BlockedPass(self, n_out, nonnegative, unit_ball)
         return _PlainPass(self.X, n_out, nonnegative, unit_ball)
 
-    def joint_pass(self, layer_sizes, *, nonnegative, unit_ball):
+    def joint_pass(
+        self,
+        layer_sizes: Sequence[int],
+        *,
+        nonnegative: bool,
+        unit_ball: bool,
+        relaxation: float = 1.0,
+    ) -> "_BlockedJointPass | PlainJointPass":
         if is_numpy(self.X):
-            return _BlockedJointPass(self, layer_sizes, nonnegative, unit_ball)
-        return _PlainJointPass(self.X, layer_sizes, nonnegative, unit_ball)
+            return _BlockedJointPass(self, layer_sizes, nonnegative, unit_ball, relaxation)
+        return PlainJointPass(self.X, nonnegative, unit_ball, relaxation)
 
-    def _layers_of(self, rows, thetas):
+    def _layers_of(self, rows: slice, thetas: list[Array]) -> Iterator[list[Array]]:
         """Features of every layer for some rows, block after block."""
         for start in range(rows.start, rows.stop, _ROOT_ROWS):
             Z = self.X[start : min(start + _ROOT_ROWS, rows.stop), :]
@@ -262,30 +324,33 @@ class ArraySamples:
                 layers.append(layers[-1] @ theta.mT)
             yield layers
 
-    def _reduce(self, function):
-        """``function`` of the rows of every chunk."""
+    def _reduce(self, function: Callable[[slice], T]) -> list[T]:
+        """``function`` of the rows of every chunk; on a device there is one."""
         if is_numpy(self.X):
             return self._map(function)
         return [function(slice(0, self.X.shape[0]))]
 
-    def lowest_ratios(self, thetas, direction):
-        """Lowest ``Z_l / w`` of every feature, and the lowest ``w = X @ direction``."""
+    def lowest_ratios(self, thetas: list[Array], direction: Array) -> tuple[list[Array], float]:
+        """Lowest ``Z_l / w`` of every feature, and the lowest ``w = X @ direction``.
+
+        Samples whose ``w`` is not positive count with ``w = 1``: the ratio has the sign of the
+        feature all the same, and whether there are such samples the second result says.
+        """
         xp = namespace(self.X)
         thetas = [like(theta, self.X) for theta in thetas]
         direction = like(direction, self.X)
 
-        def lowest(rows):
-            found = None
+        def lowest(rows: slice) -> list[Array]:
+            found: list[Array] = []
             for X, *layers in self._layers_of(rows, thetas):
                 # A zero sample stays at zero under every linear map: feasible as it is.
                 empty = ~xp.any(X != 0, axis=1)
                 w = xp.where(empty, xp.ones_like(X[:, 0]), X @ direction)
-                here = [xp.min(Z / w[:, None], axis=0) for Z in layers]
+                divisor = xp.where(w > 0, w, xp.ones_like(w))
+                here = [xp.min(Z / divisor[:, None], axis=0) for Z in layers]
                 here.append(xp.min(w, keepdims=True))
                 found = (
-                    here
-                    if found is None
-                    else [xp.minimum(a, b) for a, b in zip(found, here, strict=True)]
+                    [xp.minimum(a, b) for a, b in zip(found, here, strict=True)] if found else here
                 )
             return found
 
@@ -294,29 +359,25 @@ class ArraySamples:
         ]
         return [xp.astype(ratio, xp.float64) for ratio in ratios], float(weights[0])
 
-    def largest_norms(self, thetas, direction, shifts):
-        """Largest row norm of ``Z_l + w shift_l^T`` of every layer."""
+    def largest_norms(self, thetas: list[Array]) -> list[float]:
+        """Largest norm of a sample's features, in every layer."""
         xp = namespace(self.X)
         thetas = [like(theta, self.X) for theta in thetas]
-        direction = like(direction, self.X)
-        shifts = [like(shift, self.X) for shift in shifts]
 
-        def largest(rows):
+        def largest(rows: slice) -> list[float]:
             norms = [0.0] * len(thetas)
-            for X, *layers in self._layers_of(rows, thetas):
-                w = X @ direction
-                for i, (Z, shift) in enumerate(zip(layers, shifts, strict=True)):
-                    shifted = Z + w[:, None] * shift[None, :]
-                    largest = xp.max(xp.linalg.vector_norm(shifted, axis=1))
-                    norms[i] = max(norms[i], float(largest))
+            for _, *layers in self._layers_of(rows, thetas):
+                for i, Z in enumerate(layers):
+                    norms[i] = max(norms[i], float(xp.max(xp.linalg.vector_norm(Z, axis=1))))
             return norms
 
         return [max(norms) for norms in zip(*self._reduce(largest), strict=True)]
 
-    def _with_X(self, X):
+    def _with_X(self, X: Array) -> "ArraySamples":
         return ArraySamples(X, self.Y, self.affinity, self.pool, self.label_weight)
 
-    def projected(self, theta):
+    def projected(self, theta: Array) -> "ArraySamples":
+        """Samples ``X Theta^T`` with the same labels and graph."""
         theta = like(theta, self.X)
         if not is_numpy(self.X):
             return self._with_X(self.X @ theta.mT)
@@ -328,12 +389,12 @@ class ArraySamples:
 class _PlainPass:
     """The pass in whole-array operations, for any array library."""
 
-    def __init__(self, X, n_out, nonnegative, unit_ball):
+    def __init__(self, X: Array, n_out: int, nonnegative: bool, unit_ball: bool) -> None:
         self.X = X
         self.dual_pos = zeros_like_shape((X.shape[0], n_out), X) if nonnegative else None
         self.dual_ball = zeros_like_shape((X.shape[0], n_out), X) if unit_ball else None
 
-    def __call__(self, theta, mu, mu_next):
+    def __call__(self, theta: Array, mu: float, mu_next: float) -> PassResult:
         xp = namespace(self.X)
         scaled = self.X @ like(mu * theta, self.X).mT
         w = xp.zeros_like(scaled)
@@ -356,7 +417,9 @@ class _PlainPass:
 class _BlockedPass:
     """The pass for NumPy arrays: in place, in blocks that stay in cache, over threads."""
 
-    def __init__(self, samples, n_out, nonnegative, unit_ball):
+    def __init__(
+        self, samples: ArraySamples, n_out: int, nonnegative: bool, unit_ball: bool
+    ) -> None:
         self.samples = samples
         X = samples.X
         shape = (X.shape[0], n_out)
@@ -364,22 +427,26 @@ class _BlockedPass:
         self.dual_ball = np.zeros(shape, dtype=X.dtype) if unit_ball else None
         self.block = max(64, _BLOCK_BYTES // (n_out * X.itemsize))
 
-    def __call__(self, theta, mu, mu_next):
+    def __call__(self, theta: Array, mu: float, mu_next: float) -> PassResult:
         X = self.samples.X
         scaled_theta = np.ascontiguousarray((mu * theta).astype(X.dtype, copy=False).T)
         ratio = X.dtype.type(mu_next / mu)
         parts = self.samples._map(
-            lambda rows: self._run(rows, scaled_theta, X.dtype.type(mu), ratio)
+            lambda rows: self._update_splits(rows, scaled_theta, X.dtype.type(mu), ratio)
         )
-        pull = sum(part[0] for part in parts)
+        pull: Array = sum(part[0] for part in parts)
         pos, ball = (np.sqrt(sum(part[i] for part in parts)) / mu for i in (1, 2))
         return PassResult(pull.astype(theta.dtype, copy=False), float(pos), float(ball))
 
-    def _run(self, rows, scaled_theta, mu, ratio):
+    def _update_splits(
+        self, rows: slice, scaled_theta: Array, mu: Any, ratio: Any
+    ) -> tuple[Array, float, float]:
+        """Both splits of some rows: their pull and squared distances from the features."""
         X = self.samples.X
         n_out = scaled_theta.shape[1]
         pull = np.zeros((n_out, X.shape[1]), dtype=X.dtype)
         product = np.empty_like(pull)
+        # Everything happens in these four arrays, in place: memory is what the pass waits for.
         scratch = np.empty((4, self.block, n_out), dtype=X.dtype)
         pos_error = ball_error = 0.0
         for start in range(rows.start, rows.stop, self.block):
@@ -414,92 +481,158 @@ class _BlockedPass:
         return pull, pos_error, ball_error
 
 
-def project_constraints(V, nonnegative, unit_ball):
-    """Nearest matrix in both constraint sets at once: clip at zero, then shrink the rows."""
-    if nonnegative:
-        V = project_nonnegative(V)
-    return project_unit_ball(V) if unit_ball else V
+def split_update(
+    features: Array,
+    point: Array,
+    dual_scale: Array,
+    relaxation: float,
+    nonnegative: bool,
+    unit_ball: bool,
+) -> tuple[Array, Array, Array]:
+    """One layer's part of a pass, in elementwise operations only.
 
-
-def split_update(features, dual, dual_scale, nonnegative, unit_ball):
-    """Split, new multiplier and squared gap of one layer, in elementwise operations only.
-
-    Returns ``(split + multiplier, multiplier, gap)``.
+    ``point`` is the ``V`` of the last pass, from which its split and multiplier follow. Returns
+    ``(split + multiplier, V, squared gap)``.
     """
-    V = features - dual_scale * dual
+    before = project_constraints(point, nonnegative, unit_ball)
+    dual = dual_scale * (before - point)
+    V = relaxation * features + (1 - relaxation) * before - dual
     split = project_constraints(V, nonnegative, unit_ball)
-    dual = split - V
     gap = split - features
-    return split + dual, dual, namespace(gap).sum(gap * gap)
+    xp = namespace(gap)
+    # Row by row first: a compiled kernel has a row in registers then.
+    return 2 * split - V, V, xp.sum(xp.sum(gap * gap, axis=-1), axis=-1)
 
 
-class _PlainJointPass:
-    """The pass through all layers in whole-array operations, for any array library."""
+class PlainJointPass:
+    """The pass through all layers in whole-array operations, for any array library.
 
-    def __init__(self, X, layer_sizes, nonnegative, unit_ball):
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features) or (n_problems, n_samples, n_features)
+        Samples of one problem or of several; projections then have as many.
+    nonnegative, unit_ball : bool
+    relaxation : float, default=1.0
+    compiled : bool, default=True
+        Whether elementwise operations are compiled into few kernels on a CUDA device.
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        nonnegative: bool,
+        unit_ball: bool,
+        relaxation: float = 1.0,
+        compiled: bool = True,
+    ) -> None:
         self.X = X
         self.constraints = (nonnegative, unit_ball)
-        self.duals = [zeros_like_shape((X.shape[0], size), X) for size in layer_sizes]
-        self.update = fused(split_update, X)
+        self.relaxation = relaxation
+        self.points: list[Array] = []
+        self.update = fused(split_update, X) if compiled else split_update
 
-    def __call__(self, thetas, dual_scale):
+    def __call__(self, thetas: list[Array], dual_scale: Array) -> tuple[list[Array], np.ndarray]:
         xp = namespace(self.X)
         dual_scale = like(dual_scale, self.X)
+        n_known = len(self.points)
+        shape = self.X.shape[:-1]
+        self.points += [
+            zeros_like_shape((*shape, theta.shape[-2]), self.X) for theta in thetas[n_known:]
+        ]
         Z = self.X
         pulls, squares = [], []
         for layer, theta in enumerate(thetas):
             features = Z @ like(theta, self.X).mT
-            target, self.duals[layer], square = self.update(
-                features, self.duals[layer], dual_scale, *self.constraints
+            # A new layer has no split yet from which its first pass could go on.
+            relaxation = self.relaxation if layer < n_known else 1.0
+            target, self.points[layer], square = self.update(
+                features, self.points[layer], dual_scale, relaxation, *self.constraints
             )
             squares.append(square)
             pulls.append(xp.astype(target.mT @ self.X, theta.dtype))
             Z = features
-        return pulls, np.sqrt([float(square) for square in squares])
+        return pulls, np.sqrt(to_numpy(xp.stack(squares)).astype(np.float64))
 
 
 class _BlockedJointPass:
     """The same for NumPy arrays: in place, in blocks that stay in cache, over threads."""
 
-    def __init__(self, samples, layer_sizes, nonnegative, unit_ball):
+    def __init__(
+        self,
+        samples: ArraySamples,
+        layer_sizes: Sequence[int],
+        nonnegative: bool,
+        unit_ball: bool,
+        relaxation: float = 1.0,
+    ) -> None:
         self.samples = samples
         self.nonnegative, self.unit_ball = nonnegative, unit_ball
-        X = samples.X
-        self.duals = [np.zeros((X.shape[0], size), dtype=X.dtype) for size in layer_sizes]
-        self.block = max(64, _BLOCK_BYTES // (max(layer_sizes) * X.itemsize))
+        self.relaxation = relaxation
+        self.points: list[np.ndarray] = []
+        self.block = max(64, _BLOCK_BYTES // (max(layer_sizes) * samples.X.itemsize))
 
-    def __call__(self, thetas, dual_scale):
+    def __call__(self, thetas: list[Array], dual_scale: Array) -> tuple[list[Array], np.ndarray]:
         X = self.samples.X
+        n_known = len(self.points)
+        self.points += [
+            np.zeros((X.shape[0], theta.shape[0]), dtype=X.dtype) for theta in thetas[n_known:]
+        ]
+        # A new layer has no split yet from which its first pass could go on.
+        relaxations = [self.relaxation if layer < n_known else 1.0 for layer in range(len(thetas))]
         maps = [np.ascontiguousarray(theta.T, dtype=X.dtype) for theta in thetas]
-        scale = X.dtype.type(dual_scale)
-        parts = self.samples._map(lambda rows: self._run(rows, maps, scale))
+        factors = X.dtype.type(dual_scale), np.asarray(relaxations, dtype=X.dtype)
+        points = self.points
+        parts = self.samples._map(lambda rows: self._update_layers(rows, maps, points, *factors))
         pulls = [
-            sum(part[0][layer] for part in parts).astype(thetas[layer].dtype, copy=False)
-            for layer in range(len(thetas))
+            sum(part[0][layer] for part in parts).astype(theta.dtype, copy=False)
+            for layer, theta in enumerate(thetas)
         ]
         return pulls, np.sqrt(sum(part[1] for part in parts))
 
-    def _run(self, rows, maps, scale):
+    def _update_layers(
+        self,
+        rows: slice,
+        maps: list[Array],
+        points: list[np.ndarray],
+        scale: Any,
+        relaxations: np.ndarray,
+    ) -> tuple[list[Array], np.ndarray]:
+        """All layers of some rows: their pulls and squared distances from the constraints."""
         X = self.samples.X
         pulls = [np.zeros((theta.shape[1], X.shape[1]), dtype=X.dtype) for theta in maps]
+        products = [np.empty_like(pull) for pull in pulls]
+        scratch = [np.empty((3, self.block, theta.shape[1]), dtype=X.dtype) for theta in maps]
         squares = np.zeros(len(maps))
         for start in range(rows.start, rows.stop, self.block):
             stop = min(start + self.block, rows.stop)
             block = Z = X[start:stop]
             for layer, theta in enumerate(maps):
-                features = Z @ theta
-                dual = self.duals[layer][start:stop]
-                dual *= scale
-                np.subtract(features, dual, out=dual)  # now V
-                split = np.maximum(dual, 0) if self.nonnegative else dual.copy()
-                if self.unit_ball:
-                    norms = np.sqrt(np.einsum("ij,ij->i", split, split))
-                    np.maximum(norms, 1, out=norms)
-                    split /= norms[:, None]
-                np.subtract(split, dual, out=dual)
-                gap = split - features
-                squares[layer] += float(np.vdot(gap, gap))
-                split += dual
-                pulls[layer] += split.T @ block
+                features, split, other = scratch[layer][:, : stop - start]
+                np.matmul(Z, theta, out=features)
+                V, relaxation = points[layer][start:stop], relaxations[layer]
+                # relaxation Z + (1 - relaxation - scale) S + scale V, with the last S and V.
+                self._project(V, split, 1 - relaxation - scale)
+                V *= scale
+                V += split
+                V += np.multiply(features, relaxation, out=other)
+                self._project(V, split)
+                np.subtract(split, features, out=other)
+                squares[layer] += float(np.vdot(other, other))
+                split *= 2
+                split -= V
+                pulls[layer] += np.matmul(split.T, block, out=products[layer])
                 Z = features
         return pulls, squares
+
+    def _project(self, V: np.ndarray, split: np.ndarray, factor: Any = 1) -> None:
+        """``factor`` times the nearest feasible point of ``V``, written into ``split``."""
+        if self.nonnegative:
+            np.maximum(V, 0, out=split)
+        else:
+            split[...] = V
+        if self.unit_ball:
+            norms = np.sqrt(np.einsum("ij,ij->i", split, split))
+            np.maximum(norms, 1, out=norms)
+            split *= (factor / norms)[:, None]
+        elif factor != 1:
+            split *= factor

@@ -11,10 +11,11 @@ from jplay.numerics.kernels import (
     squared_distances,
     weighted_pair_products,
 )
-from jplay.solvers.information import Choice, KernelSettings, Samples
+from jplay.solvers.grassmann import Evaluation
+from jplay.solvers.information import Choice, KernelSamples, KernelSettings
 
 
-def _add_to_diagonal(matrix, value):
+def _add_to_diagonal(matrix: np.ndarray, value: float) -> np.ndarray:
     matrix = matrix.copy()
     matrix[np.diag_indices_from(matrix)] += value
     return matrix
@@ -30,11 +31,11 @@ class _Sums:
     n_samples: int
 
     @classmethod
-    def over(cls, kernel, target_kernel):
+    def over(cls, kernel: np.ndarray, target_kernel: np.ndarray) -> "_Sums":
         joint = np.einsum("ik,ik->k", kernel, target_kernel)
         return cls(kernel.T @ kernel, target_kernel.T @ target_kernel, joint, len(kernel))
 
-    def without(self, part):
+    def without(self, part: "_Sums") -> "_Sums":
         return _Sums(
             self.gram - part.gram,
             self.target_gram - part.target_gram,
@@ -42,12 +43,18 @@ class _Sums:
             self.n_samples - part.n_samples,
         )
 
-    def moments(self):
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """``H`` over all pairs of sample and target, and ``h`` over the samples."""
         return self.gram * self.target_gram / self.n_samples**2, self.joint / self.n_samples
 
 
-def information_and_gradient(frame, samples, target_kernel, target_gram, settings):
+def information_and_gradient(
+    frame: np.ndarray,
+    samples: KernelSamples,
+    target_kernel: np.ndarray,
+    target_gram: np.ndarray,
+    settings: KernelSettings,
+) -> tuple[float, np.ndarray]:
     r"""Estimate of squared-loss mutual information and its gradient.
 
     ``h^T a - a^T H a / 2`` with ``a = (H + reg I)^{-1} h``,
@@ -56,7 +63,7 @@ def information_and_gradient(frame, samples, target_kernel, target_gram, setting
     Parameters
     ----------
     frame : ndarray of shape (n_components, n_features)
-    samples : Samples
+    samples : KernelSamples
     target_kernel : ndarray of shape (n_samples, n_centers)
     target_gram : ndarray of shape (n_centers, n_centers)
         ``target_kernel.T @ target_kernel / n_samples``.
@@ -93,38 +100,39 @@ class SquaredLossCriterion:
 
     Attributes
     ----------
-    samples : Samples
+    samples : KernelSamples
     widths : tuple of float
         Candidate widths as multiples of the median distance.
     regs : tuple of float
         Candidate ridges as multiples of the mean diagonal of ``H``.
     """
 
-    samples: Samples
-    widths: tuple
-    regs: tuple
+    samples: KernelSamples
+    widths: tuple[float, ...]
+    regs: tuple[float, ...]
 
-    def target_kernel(self, target_width):
+    def target_kernel(self, target_width: float) -> np.ndarray:
         """Equality of classes; otherwise a Gaussian on the targets. Shape (n, b)."""
         if self.samples.are_classes:
             targets = self.samples.targets
             return targets @ targets[self.samples.centers].T
         return gaussian(self.samples.target_distances(), target_width)
 
-    def evaluator(self, settings):
+    def evaluator(self, settings: KernelSettings) -> Evaluation:
+        """Information and gradient as a function of the frame alone."""
         target_kernel = self.target_kernel(settings.target_width)
         target_gram = target_kernel.T @ target_kernel / len(target_kernel)
         return lambda frame: information_and_gradient(
             frame, self.samples, target_kernel, target_gram, settings
         )
 
-    def choose(self, frame):
+    def choose(self, frame: np.ndarray) -> Choice:
         """Settings with the best cross-validated least-squares score at ``frame``."""
         Z = self.samples.X @ frame.T
         distances = squared_distances(Z, Z[self.samples.centers])
         width_unit = median_distance(distances)
         target_unit = median_distance(self.samples.target_distances())
-        best = None
+        choices = []
         for multiple in self.widths:
             width, target_width = multiple * width_unit, multiple * target_unit
             kernel = gaussian(distances, width)
@@ -134,19 +142,21 @@ class SquaredLossCriterion:
             )
             scores = self._held_out_scores(kernel, target_kernel, np.array(self.regs) * ridge_unit)
             winner = int(np.argmax(scores))
-            if best is None or scores[winner] > best.score:
-                reg = float(self.regs[winner] * ridge_unit)
-                best = Choice(KernelSettings(width, target_width, reg), float(scores[winner]))
-        return best
+            reg = float(self.regs[winner] * ridge_unit)
+            settings = KernelSettings(width, target_width, reg)
+            choices.append(Choice(settings, float(scores[winner])))
+        return max(choices, key=lambda choice: choice.score)
 
-    def _held_out_scores(self, kernel, target_kernel, regs):
+    def _held_out_scores(
+        self, kernel: np.ndarray, target_kernel: np.ndarray, regs: np.ndarray
+    ) -> np.ndarray:
         """Cross-validated ``h^T a - a^T H a / 2`` for every ridge."""
         held_out_rows = [out for _, out in self.samples.fold_rows()]
         parts = [_Sums.over(kernel[out], target_kernel[out]) for out in held_out_rows]
         whole = _Sums(
-            sum(part.gram for part in parts),
-            sum(part.target_gram for part in parts),
-            sum(part.joint for part in parts),
+            np.sum([part.gram for part in parts], axis=0),
+            np.sum([part.target_gram for part in parts], axis=0),
+            np.sum([part.joint for part in parts], axis=0),
             len(kernel),
         )
         scores = np.zeros(len(regs))

@@ -6,33 +6,50 @@ each running single-threaded BLAS on blocks that stay in cache, and small proble
 """
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-_WORK_PER_THREAD = 40_000_000  # multiply-adds below which a second thread does not pay
+# Multiply-adds below which a second thread does not pay: about ten milliseconds of one core, a
+# hundred times what it takes to hand work to a thread and to wait for it.
+_WORK_PER_THREAD = 40_000_000
 
 
-def available_threads():
-    """Cores this process may use, or fewer where the user limited the BLAS threads."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+def _cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """The libraries that are loaded, looked for once: that takes as long as a small fit."""
+    return ThreadpoolController()
+
+
+def available_threads() -> int:
+    """Cores this process may use, or fewer if the user limited the BLAS threads."""
     blas = [
-        library["num_threads"]
-        for library in ThreadpoolController().info()
-        if library["user_api"] == "blas"
+        library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"
     ]
-    return max(1, min([cores or 1, *blas]))
+    return max(1, min([_cores(), *blas]))
 
 
 @contextmanager
-def sample_threads(work):
+def sample_threads(
+    work: float, n_threads: int | None = None
+) -> Iterator[ThreadPoolExecutor | None]:
     """Pool of threads for a pass over the samples that costs ``work`` multiply-adds.
 
-    Yields ``None`` where one thread is enough. BLAS is single-threaded inside.
+    It has ``n_threads`` threads at most, or as many as are available. Yields ``None`` if one
+    thread is enough. BLAS is single-threaded inside.
     """
-    controller = ThreadpoolController()
-    n_threads = min(available_threads(), int(work // _WORK_PER_THREAD) + 1)
+    controller = _controller()
+    n_threads = min(n_threads or available_threads(), int(work // _WORK_PER_THREAD) + 1)
     with controller.limit(limits=1, user_api="blas"):
         if n_threads == 1:
             yield None

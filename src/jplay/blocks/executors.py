@@ -6,11 +6,15 @@ combination is all that comes back. The function must be pure: a worker that is 
 its share of what was kept with it, and the same call on another worker makes it again.
 """
 
+import os
 import pickle
 import tempfile
 import uuid
 import weakref
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -59,14 +63,16 @@ class LocalExecutor:
         Folder for what blocks keep; ``None`` keeps it in memory.
     """
 
-    def __init__(self, mapper=map, scratch=None):
+    def __init__(self, mapper: Callable = map, scratch: str | os.PathLike | None = None) -> None:
         self.mapper = mapper
         self.scratch = scratch
 
-    def share(self, value):
+    def share(self, value: Any) -> Any:
         return value
 
-    def run(self, function, combine, columns, shared):
+    def run(
+        self, function: Callable, combine: Callable, columns: list, shared: Any
+    ) -> tuple[list, Any]:
         def on_block(arguments):
             arguments = [a.load() if isinstance(a, _Kept) else a for a in arguments]
             kept, summary = function(*arguments, shared=shared)
@@ -80,17 +86,17 @@ class LocalExecutor:
             total = summary if len(all_kept) == 1 else combine(total, summary)
         return all_kept, total
 
-    def reduce(self, function, combine, columns, shared):
+    def reduce(self, function: Callable, combine: Callable, columns: list, shared: Any) -> Any:
         return self.run(function, combine, columns, shared)[1]
 
-    def shorten(self, kept, replay, columns, history):
+    def shorten(self, kept: list, replay: Callable, columns: list, history: list) -> list:
         return kept
 
 
 _DASK_BATCH = 64  # blocks whose summaries are held before they are combined
 
 
-def dask_mapper(function, items):
+def dask_mapper(function: Callable, items: list) -> Iterator:
     """Map with the scheduler that Dask is configured to use, by default its threads."""
     dask = import_optional("dask", feature="A fit on Dask arrays", extra="dask")
     get = (
@@ -103,6 +109,11 @@ def dask_mapper(function, items):
         yield from get(tasks, list(tasks))
 
 
+_PATIENCE_SECONDS = 30.0  # after which it is asked whether there is still a worker
+_GONE = (
+    "The Dask cluster has {what} any more, and the fit ended. Start a cluster, connect a client to "
+    "it and fit again."
+)
 _GROUP = 8  # summaries on a worker that are added up at once
 
 
@@ -124,9 +135,13 @@ def _identity(value):
     return value
 
 
+def _held(arguments):
+    """What earlier tasks have left for this one, and other arguments as they are."""
+    return [a.kept if isinstance(a, _Outcome) else a for a in arguments]
+
+
 def _on_worker(function, *arguments, shared):
-    arguments = [a.kept if isinstance(a, _Outcome) else a for a in arguments]
-    return _Outcome(*function(*arguments, shared=shared))
+    return _Outcome(*function(*_held(arguments), shared=shared))
 
 
 def _fold(combine, outcomes):
@@ -140,7 +155,7 @@ def _kept_or_replayed(replay, name, *arguments, history):
     outcome = get_worker().data.get(name.key)
     if outcome is not None:
         return outcome
-    return _Outcome(replay(*arguments, history=history), None)
+    return _Outcome(replay(*_held(arguments), history=history), None)
 
 
 class ClusterExecutor:
@@ -156,33 +171,42 @@ class ClusterExecutor:
     client : distributed.Client
     """
 
-    def __init__(self, client):
+    def __init__(self, client: Any) -> None:
         self.client = client
-        self.homes = None
+        self.homes: list = []
 
-    def place(self, sources):
+    def workers(self) -> dict:
+        """What the scheduler knows of its workers, by address."""
+        known = self.client.scheduler_info(n_workers=-1).get("workers")
+        if not known:
+            raise ConnectionError(_GONE.format(what="no worker"))
+        return known
+
+    def place(self, sources: list) -> list:
         """Spread the descriptions of blocks over the workers, neighbours together."""
-        workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        workers = sorted(self.workers())
         n_blocks = len(sources)
         self.homes = [workers[i * len(workers) // n_blocks] for i in range(n_blocks)]
         return self.send(sources)
 
-    def send(self, values):
+    def send(self, values: list) -> list:
         """One value for every block, to where the block lives."""
         dask = import_optional("dask", feature="A Dask cluster", extra="dask")
         # Labels in this process have to travel once: no reason for a warning.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             return self._map(_identity, [values])
 
-    def adopt(self, futures):
+    def adopt(self, futures: list) -> list:
         """Take blocks that are on the cluster already."""
         self._settle(futures)
         return futures
 
-    def share(self, value):
+    def share(self, value: Any) -> Any:
         return self.client.submit(_identity, value, pure=False, key=_new_key("shared"))
 
-    def run(self, function, combine, columns, shared):
+    def run(
+        self, function: Callable, combine: Callable, columns: list, shared: Any
+    ) -> tuple[list, Any]:
         outcomes = self._map(partial(_on_worker, function), columns, shared=shared)
         self._settle(outcomes)
         sums = [
@@ -191,7 +215,7 @@ class ClusterExecutor:
         ]
         return outcomes, self._gathered(combine, sums)
 
-    def reduce(self, function, combine, columns, shared):
+    def reduce(self, function: Callable, combine: Callable, columns: list, shared: Any) -> Any:
         outcomes = self._map(partial(_on_worker, function), columns, shared=shared)
         sums = []
         for home, members in self._members().items():
@@ -216,9 +240,10 @@ class ClusterExecutor:
         )
 
     def _gathered(self, combine, sums):
+        self._wait(sums)
         return reduce(combine, (outcome.summary for outcome in self.client.gather(sums)))
 
-    def shorten(self, kept, replay, columns, history):
+    def shorten(self, kept: list, replay: Callable, columns: list, history: list) -> list:
         names = [_Name(future.key) for future in kept]
         fresh = self._map(partial(_kept_or_replayed, replay), [names, *columns], history=history)
         self._settle(fresh)
@@ -249,8 +274,7 @@ class ClusterExecutor:
 
     def _settle(self, futures):
         """Wait, raise what a block raised, and note where the results are."""
-        distributed = import_optional("distributed", feature="A Dask cluster", extra="dask")
-        distributed.wait(futures)
+        self._wait(futures)
         for future in futures:
             if future.status == "error":
                 future.result()
@@ -260,6 +284,27 @@ class ClusterExecutor:
             home if home in holders[f.key] or not holders[f.key] else holders[f.key][0]
             for f, home in zip(futures, before, strict=True)
         ]
+
+    def _wait(self, futures):
+        """Wait as long as there are workers; without one tasks would wait for ever."""
+        distributed = import_optional("distributed", feature="A Dask cluster", extra="dask")
+        while True:
+            try:
+                distributed.wait(futures, timeout=_PATIENCE_SECONDS)
+            except TimeoutError:
+                self.workers()
+            else:
+                return
+
+
+@contextmanager
+def cluster_errors() -> Iterator[None]:
+    """Turn what a lost scheduler leads Dask to into one clear error."""
+    distributed = import_optional("distributed", feature="A Dask cluster", extra="dask")
+    try:
+        yield
+    except (CancelledError, distributed.comm.CommClosedError) as error:
+        raise ConnectionError(_GONE.format(what="no scheduler")) from error
 
 
 def _groups(members):

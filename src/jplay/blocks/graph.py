@@ -1,13 +1,17 @@
 """Neighbour graphs of many samples: exact in blocks, approximate beyond, and how good they are."""
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from numbers import Integral, Real
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse
 
 from jplay._optional import import_optional
+from jplay.exceptions import MissingDependencyError
 from jplay.numerics.graph import (
     EXACT_UP_TO,
     laplacian_gram,
@@ -16,10 +20,11 @@ from jplay.numerics.graph import (
     symmetric_affinity,
 )
 
-METHODS = ("auto", "exact", "approximate")
+Method = Literal["auto", "exact", "approximate"]
+METHODS = get_args(Method)
 
 
-def neighbors(X, n_neighbors, method="auto"):
+def neighbors(X: Any, n_neighbors: int, method: Method = "auto") -> tuple[Any, Any]:
     """Nearest neighbours of every sample among the others.
 
     Parameters
@@ -41,7 +46,9 @@ def neighbors(X, n_neighbors, method="auto"):
     return approximate_neighbors(X, n_neighbors)
 
 
-def approximate_neighbors(X, n_neighbors, *, n_lists=None, n_probes=None):
+def approximate_neighbors(
+    X: Any, n_neighbors: int, *, n_lists: int | None = None, n_probes: int | None = None
+) -> tuple[Any, Any]:
     """Nearest neighbours by an inverted file: only the cells nearest to a sample are searched.
 
     Candidates are found in single precision; their distances are recomputed in double.
@@ -90,7 +97,7 @@ def approximate_neighbors(X, n_neighbors, *, n_lists=None, n_probes=None):
 
 @dataclass(frozen=True)
 class HeatGraph:
-    """Symmetric nearest-neighbour graph with heat-kernel weights, for the parameter ``affinity``.
+    """Symmetric nearest-neighbour graph with heat-kernel weights, for the parameter ``graph``.
 
     On a Dask array or other samples in blocks, every block gets a graph of its own, joined to
     those of its neighbours where ``overlap`` asks for it.
@@ -117,19 +124,68 @@ class HeatGraph:
     """
 
     n_neighbors: int = 10
-    bandwidth: float | str = "median"
-    method: str = "auto"
+    bandwidth: float | Literal["median"] = "median"
+    method: Method = "auto"
     overlap: int = 0
 
-    def __call__(self, X):
-        indices, squared_distances = neighbors(X, self.n_neighbors, self.method)
-        width = self.bandwidth
-        if width == "median":
-            width = median_bandwidth(squared_distances)
-        return symmetric_affinity(indices, np.exp(squared_distances / (-2 * width**2)))
+    def __post_init__(self) -> None:
+        check_whole("n_neighbors", self.n_neighbors, 1)
+        check_whole("overlap", self.overlap, 0)
+        if self.method not in METHODS:
+            raise ValueError(f"`method` should be one of {METHODS}, got {self.method!r}.")
+        if self.bandwidth != "median":
+            check_positive("bandwidth", self.bandwidth, "'median' or above 0")
+            if not 1e-150 <= float(self.bandwidth) <= 1e150:  # its square is computed with
+                raise ValueError(
+                    f"`bandwidth` should be between 1e-150 and 1e150, got {self.bandwidth!r}. "
+                    "Choose a width near the distances between neighbours, or 'median'."
+                )
+
+    def __call__(self, X: Any) -> Any:
+        return heat_graph(X, self.n_neighbors, self.bandwidth, self.method)[0]
 
 
-def partition_affinity(X, block_sizes, graph):
+def check_whole(name: str, value: Any, smallest: int) -> None:
+    """Raise a ``ValueError`` unless ``value`` is a whole number of at least ``smallest``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
+        raise ValueError(
+            f"`{name}` should be a whole number of at least {smallest}, got {value!r}."
+        )
+
+
+def check_positive(name: str, value: Any, expected: str = "above 0") -> None:
+    """Raise a ``ValueError`` unless ``value`` is a finite number above zero."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+        raise ValueError(f"`{name}` should be {expected}, got {value!r}.")
+
+
+def heat_graph(
+    X: Any,
+    n_neighbors: int,
+    bandwidth: float | Literal["median"] = "median",
+    method: Method = "auto",
+) -> tuple[Any, float]:
+    """The graph of :class:`HeatGraph` over samples in memory, and the width of its kernel.
+
+    With ``"auto"`` and many samples it is approximate, or exact with a warning if the package
+    that searches approximately is missing.
+    """
+    try:
+        indices, squared_distances = neighbors(X, n_neighbors, method)
+    except MissingDependencyError as error:
+        if method != "auto":
+            raise
+        warnings.warn(
+            f"The exact search for the neighbours of {X.shape[0]} samples takes long. {error}",
+            UserWarning,
+            stacklevel=5,
+        )
+        indices, squared_distances = neighbors(X, n_neighbors, "exact")
+    width = float(median_bandwidth(squared_distances) if bandwidth == "median" else bandwidth)
+    return symmetric_affinity(indices, np.exp(squared_distances / (-2 * width**2))), width
+
+
+def partition_affinity(X: Any, block_sizes: Sequence[int], graph: HeatGraph) -> Any:
     """The graph that samples in blocks get, as one sparse matrix in memory.
 
     Parameters
@@ -174,7 +230,15 @@ class GraphQuality(NamedTuple):
     n_probes: int
 
 
-def graph_quality(X, affinity, n_neighbors=10, *, bandwidth, n_probes=1000, random_state=0):
+def graph_quality(
+    X: Any,
+    affinity: Any,
+    n_neighbors: int = 10,
+    *,
+    bandwidth: float,
+    n_probes: int = 1000,
+    random_state: Any = 0,
+) -> GraphQuality:
     """Recall of a graph and the relative error that it causes in ``X^T L X``.
 
     Both are measured on the edges of randomly chosen samples, whose exact neighbours are
@@ -220,17 +284,8 @@ def graph_quality(X, affinity, n_neighbors=10, *, bandwidth, n_probes=1000, rand
     return GraphQuality(shared / found, float(error), len(probes))
 
 
-def gram_error(X, affinity, exact_affinity):
+def gram_error(X: Any, affinity: Any, exact_affinity: Any) -> float:
     """``|X^T (L - L_exact) X|_F / |X^T L_exact X|_F`` for two graphs in memory."""
     X = np.asarray(X, dtype=np.float64)
     gram, exact = (laplacian_gram(X, graph)[0] for graph in (affinity, exact_affinity))
     return float(np.linalg.norm(gram - exact) / np.linalg.norm(exact))
-
-
-def approximate_heat_affinity(X, n_neighbors=10, bandwidth="median"):
-    """:func:`jplay.numerics.graph.heat_affinity` with approximate neighbours."""
-    indices, squared_distances = approximate_neighbors(X, n_neighbors)
-    if bandwidth == "median":
-        bandwidth = median_bandwidth(squared_distances)
-    weights = np.exp(squared_distances / (-2 * bandwidth**2))
-    return symmetric_affinity(indices, weights), float(bandwidth)

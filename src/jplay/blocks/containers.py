@@ -1,16 +1,17 @@
 """Containers of samples that come in, and the blocks of rows that they fall into."""
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jplay._optional import import_optional
-from jplay.estimators._large import MEMORY_SHARE
-from jplay.scale._sources import Slice, Subgraph
+from jplay.blocks.sources import Slice, Subgraph
 
 _BLOCK_BYTES = 64 * 2**20
+_MEMORY_SHARE = 0.25  # of the memory there is; more samples than that are read in blocks
 
 
 @dataclass(frozen=True)
@@ -22,22 +23,24 @@ class BlockedArray:
     scratch: Any = None
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return self.array.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.array.dtype
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         return len(self.array.shape)
 
-    def sources(self):
+    def sources(self) -> list[Slice]:
         return [Slice(self.array, a, b) for a, b in zip(self.edges, self.edges[1:], strict=False)]
 
 
-def blocked(array, rows=None, *, scratch=None):
+def blocked(
+    array: Any, rows: int | None = None, *, scratch: str | os.PathLike | None = None
+) -> BlockedArray:
     """Samples that are to be fitted in blocks of rows, without a cluster.
 
     Parameters
@@ -60,7 +63,7 @@ def blocked(array, rows=None, *, scratch=None):
     --------
     >>> import numpy as np
     >>> from jplay import JPlay
-    >>> from jplay.scale import blocked
+    >>> from jplay.blocks import blocked
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> JPlay(10, n_layers=1).fit(blocked(X / 64, rows=500), y).components_.shape
@@ -78,16 +81,35 @@ def blocked(array, rows=None, *, scratch=None):
     return BlockedArray(array, edges, scratch)
 
 
-def fits_in(n_bytes, memory):
+def is_in_blocks(X: Any) -> bool:
+    """Whether ``X`` is to be read in blocks, told without importing what holds it."""
+    package = type(X).__module__.partition(".")[0]
+    return (
+        isinstance(X, BlockedArray)
+        or package in ("dask", "dask_expr", "zarr")
+        or (package == "xarray" and getattr(X, "chunks", None) is not None)
+        or (isinstance(X, np.memmap) and not fits_in(X.nbytes, physical_memory()))
+    )
+
+
+def physical_memory() -> float:
+    """Bytes of memory of this machine; unlimited if it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return np.inf
+
+
+def fits_in(n_bytes: float, memory: float) -> bool:
     """Whether samples of that size are kept in a memory of that size."""
-    return n_bytes <= MEMORY_SHARE * memory
+    return n_bytes <= _MEMORY_SHARE * memory
 
 
-def is_dask_array(array):
+def is_dask_array(array: Any) -> bool:
     return type(array).__module__.startswith("dask.array")
 
 
-def unwrapped(X):
+def unwrapped(X: Any) -> Any:
     """The Dask, Zarr or blocked array inside ``X``, with features in one chunk."""
     if type(X).__module__.startswith("xarray"):
         X = X.data
@@ -105,7 +127,7 @@ def unwrapped(X):
     return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
 
 
-def check_known_chunks(array, name):
+def check_known_chunks(array: Any, name: str) -> None:
     if any(math.isnan(size) for size in array.shape):
         raise ValueError(
             f"`{name}` should have known chunk sizes, got shape {array.shape}. Call "
@@ -113,14 +135,14 @@ def check_known_chunks(array, name):
         )
 
 
-def block_sizes(X):
+def block_sizes(X: Any) -> list[int]:
     """Number of rows of every block that has any."""
     sizes = X.chunks[0] if is_dask_array(X) else np.diff(X.edges)
     return [int(size) for size in sizes if size]
 
 
-def checked_targets(y, X):
-    """``y`` in the same blocks as ``X``."""
+def rows_like(y: Any, X: Any, name: str) -> Any:
+    """Targets or weights ``y``, called ``name``, in the same blocks as ``X``."""
     if type(y).__module__.startswith("xarray"):
         y = y.data
     if not is_dask_array(y):
@@ -128,10 +150,11 @@ def checked_targets(y, X):
         if not hasattr(y, "shape"):
             y = np.asarray(y)
     else:
-        check_known_chunks(y, "y")
+        check_known_chunks(y, name)
     if y.shape[0] != X.shape[0]:
         raise ValueError(
-            f"`y` should have {X.shape[0]} rows (the number of samples in `X`), got {y.shape[0]}."
+            f"`{name}` should have {X.shape[0]} rows (the number of samples in `X`), got "
+            f"{y.shape[0]}."
         )
     if len(y.shape) == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -139,8 +162,9 @@ def checked_targets(y, X):
         return BlockedArray(y, (0, *np.cumsum(block_sizes(X)).tolist()))
     if block_sizes(y) != block_sizes(X):
         raise ValueError(
-            f"`y` should have the chunks of `X` along the samples, {_shortened(block_sizes(X))}, "
-            f"got {_shortened(block_sizes(y))}. Use y.rechunk({{0: X.chunks[0]}})."
+            f"`{name}` should have the chunks of `X` along the samples, "
+            f"{_shortened(block_sizes(X))}, got {_shortened(block_sizes(y))}. Use "
+            f"{name}.rechunk({{0: X.chunks[0]}})."
         )
     return y.rechunk({1: -1}) if y.ndim == 2 else y
 
@@ -150,7 +174,7 @@ def _shortened(sizes):
     return f"({listed}, ...; {len(sizes)} chunks)" if len(sizes) > 4 else f"({listed})"
 
 
-def dask_sources(array):
+def dask_sources(array: Any) -> list[Subgraph]:
     """One self-contained subgraph per block of a Dask array."""
     dask = import_optional("dask", feature="A fit on Dask arrays", extra="dask")
     cull = import_optional("dask.optimization", feature="Dask arrays", extra="dask").cull
@@ -165,7 +189,7 @@ def _block_keys(array):
     return [key for key, size in zip(keys, array.chunks[0], strict=True) if size]
 
 
-def dask_blocks(array):
+def dask_blocks(array: Any) -> list:
     """One ``Delayed`` per block that has rows."""
     blocks = array.to_delayed().reshape(array.numblocks[0])
     return [block for block, size in zip(blocks, array.chunks[0], strict=True) if size]

@@ -1,0 +1,140 @@
+"""Checks of a problem; every message names the parameter and the remedy."""
+
+import math
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from jplay._array_api import is_numpy, largest_magnitude, namespace
+from jplay.blocks.containers import is_in_blocks
+from jplay.exceptions import CollapsedSolutionError
+
+
+def check_scale(X: Any, scaling: str | None, power: float = 0.8) -> None:
+    """Raise a ``ValueError`` if the samples' magnitude is beyond what a solver can handle.
+
+    Samples that will be scaled may have nearly any: the limits of their precision to a ``power``,
+    which is below one half if squares of unscaled samples are computed with.
+    """
+    magnitude = largest_magnitude(X)
+    smallest, largest = 1e-4, 1e6
+    if scaling is not None:
+        limits = namespace(X).finfo(X.dtype)
+        smallest, largest = float(limits.smallest_normal) ** power, float(limits.max) ** power
+    if magnitude > 0 and not smallest <= magnitude <= largest:
+        raise ValueError(
+            f"`X` should hold values of magnitude between {smallest:g} and {largest:g}, got a "
+            f"largest magnitude of {magnitude:g}. Scale the samples, for example with "
+            "sklearn.preprocessing.Normalizer(norm='max')."
+        )
+
+
+def check_in_host_memory(**arrays: Any) -> None:
+    """Raise a ``ValueError`` if an array is in blocks, or of a library other than NumPy."""
+    for name, array in arrays.items():
+        if is_in_blocks(array):
+            raise ValueError(
+                f"`{name}` should be an array in memory, got samples in blocks. Fit a part of "
+                "them; `predict` takes blocks."
+            )
+        if is_array_api_obj(array) and not is_numpy(array):
+            raise ValueError(
+                f"`{name}` should be a NumPy array, a table or a list, got an array of another "
+                "library. Copy it to host memory."
+            )
+
+
+def check_rank(rank: int) -> None:
+    """Raise a ``ValueError`` if the samples are all equal."""
+    if rank == 0:
+        raise ValueError(
+            "`X` should hold samples that differ, got a constant `X`. Check that its rows are "
+            "samples and that preprocessing left their differences."
+        )
+
+
+def layer_sizes(n_layers: Any, n_components: int | None, rank: int) -> list[int]:
+    """Output size of every layer.
+
+    Parameters
+    ----------
+    n_layers : int or sequence of int
+        A number of layers is spaced evenly between the rank and ``n_components``.
+    n_components : int or None
+        ``None`` means 20, or fewer if the rank is smaller.
+    rank : int
+        Dimension that the samples span around their mean.
+
+    Examples
+    --------
+    >>> layer_sizes(3, 4, 12)
+    [9, 7, 4]
+    >>> layer_sizes([7, 3], None, 12)
+    [7, 3]
+    """
+    check_rank(rank)
+    if not isinstance(n_layers, Integral):
+        return _listed_sizes(n_layers, n_components, rank)
+    if n_components is None:
+        n_components = min(20, rank)
+    elif n_components > rank:
+        raise ValueError(
+            f"`n_components` should be at most {rank} (the dimension that the samples span "
+            f"around their mean), got {n_components}. Choose a smaller number, or None."
+        )
+    sizes = np.linspace(rank, n_components, int(n_layers) + 1)[1:]
+    return [int(size) for size in np.rint(sizes)]
+
+
+def _listed_sizes(listed: Sequence[Any], n_components: int | None, rank: int) -> list[int]:
+    sizes = list(listed)
+    if not sizes or not all(
+        isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0
+        for size in sizes
+    ):
+        raise ValueError(
+            f"`n_layers` should be a number or a non-empty sequence of positive integers, the "
+            f"size of each layer, got {sizes}."
+        )
+    if max(sizes) > rank:
+        raise ValueError(
+            f"`n_layers` should list sizes of at most {rank} (the dimension that the samples "
+            f"span around their mean), got {sizes}. Choose smaller layers."
+        )
+    if n_components is not None and n_components != sizes[-1]:
+        raise ValueError(
+            f"`n_components` should equal the last size in `n_layers` ({sizes[-1]}), got "
+            f"{n_components}. Set only one of the two."
+        )
+    return [int(size) for size in sizes]
+
+
+def raise_if_collapsed(X_root: Any, components: Any, n_samples: int) -> None:
+    """Refuse a solution whose training features are numerically zero.
+
+    Features fill the unit ball, or reach the samples' own norms if these are smaller. If only
+    zero is feasible the solver approaches it without end, so a thousandth of that is zero.
+
+    Parameters
+    ----------
+    X_root : array
+        Rows with the second moments of the training samples.
+    components : array of shape (n_components, n_features)
+    n_samples : int
+    """
+    xp = namespace(X_root)
+    size = float(xp.linalg.vector_norm(X_root @ components.mT)) / math.sqrt(n_samples)
+    sample_size = float(xp.linalg.vector_norm(X_root)) / math.sqrt(n_samples)
+    if size > 1e-3 * min(1.0, sample_size):
+        return
+    if sample_size < 0.1:
+        remedy = "Scale the samples to norms near one."
+    else:
+        remedy = "Lower the weight of the manifold term."
+    raise CollapsedSolutionError(
+        f"The constraints left only the zero projection (root mean square norm of the "
+        f"training features {size:.1g}). {remedy}"
+    )
