@@ -1,15 +1,24 @@
 """Estimators with scikit-learn's interface."""
 
+from jplay._documentation import link_documentation as _link
 from jplay.estimators._autorule import AutoRULe
+from jplay.estimators._bands import JPlayBandSelector
+from jplay.estimators._committee import JPlayCommittee
+from jplay.estimators._cross_sensor import CrossSensorJPlay
+from jplay.estimators._domain import DomainJPlay
 from jplay.estimators._jplay import JPlay
 from jplay.estimators._lfda import LFDA
+from jplay.estimators._lifted import LiftedJPlay
 from jplay.estimators._lpp import LPP
 from jplay.estimators._lsdr import LSDR
 from jplay.estimators._lsqmid import LSQMID
 from jplay.estimators._multilabel import MultiLabelJPlay
+from jplay.estimators._multitask import MultiTaskJPlay
 from jplay.estimators._npe import NPE
+from jplay.estimators._regression import JPlayRegressor
 from jplay.estimators._search import JPlaySearchCV
 from jplay.estimators._spatial import SpatialJPlay
+from jplay.estimators._state import without_training
 
 __all__ = [
     "LFDA",
@@ -18,8 +27,18 @@ __all__ = [
     "LSQMID",
     "NPE",
     "AutoRULe",
+    "CrossSensorJPlay",
+    "DomainJPlay",
     "JPlay",
+    "JPlayBandSelector",
+    "JPlayCommittee",
+    "JPlayRegressor",
     "JPlaySearchCV",
+    "LiftedJPlay",
     "MultiLabelJPlay",
+    "MultiTaskJPlay",
     "SpatialJPlay",
+    "without_training",
 ]
+
+_link(*(value for value in map(globals().get, __all__) if isinstance(value, type)))

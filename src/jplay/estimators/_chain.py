@@ -1,130 +1,133 @@
-"""What JPlay and AutoRULe share: an affine first layer, the row space, the chain of maps."""
+"""What the estimators share that learn a chain of projections."""
 
-import math
-import warnings
-from contextlib import contextmanager
+import logging
+from numbers import Real
+from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
+import numpy as np
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jplay._array_api import namespace
-from jplay.estimators._validation import build_affinity, check_scale
-from jplay.exceptions import CollapsedSolutionError
-from jplay.solvers.samples import ArraySamples
-from jplay.solvers.threads import sample_threads
+from jplay._array_api import like, namespace
+from jplay.estimators._autorule import MODEL_CONSTRAINTS, constraint_switches
+from jplay.estimators._linear import ReconstructingTransformer, float_dtypes, warn_if_not_converged
+from jplay.estimators._lpp import GRAPH_CONSTRAINTS
+from jplay.estimators._rowwise import by_rows
+from jplay.problems import solve
+from jplay.problems.targets import LabelPenalty
+from jplay.solvers.model import ModelSettings
+from jplay.solvers.schedules import FastSchedule, PaperSchedule
 
+logger = logging.getLogger("jplay")
 
-def needs_intercept(X, fit_intercept):
-    """Whether the first layer is affine.
+SCHEDULES = {"fast": FastSchedule, "paper": PaperSchedule}
 
-    A linear map cannot be non-negative on samples that lie on both sides of the origin, so
-    ``"auto"`` asks whether some sample has a non-positive inner product with the mean.
-    """
-    if fit_intercept != "auto":
-        return bool(fit_intercept)
-    xp = namespace(X)
-    return bool(xp.min(X @ xp.mean(X, axis=0)) <= 0)
-
-
-class FirstLayer:
-    """The way from the solver's first layer back to the user's features.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of the user's features.
-    constant : float, default=None
-        Value of the further feature that makes the layer affine, if there is one.
-    basis : array of shape (n_features, n_rows), default=None
-        Orthonormal basis of the row space in whose coordinates the solver works.
-    """
-
-    def __init__(self, n_features, constant=None, basis=None):
-        self.n_features = n_features
-        self.constant = constant
-        self.basis = basis
-
-    def first_projection(self, theta):
-        """Projection and intercept for the user's features from the solver's first layer."""
-        xp = namespace(theta)
-        if self.basis is not None:
-            theta = theta @ xp.astype(self.basis, theta.dtype).mT
-        if self.constant is None:
-            return theta, xp.zeros_like(theta[:, 0])
-        return theta[:, : self.n_features], theta[:, self.n_features] * self.constant
+CHAIN_CONSTRAINTS: dict = {
+    "alpha": [Interval(Real, 0, None, closed="neither")],
+    "beta": [Interval(Real, 0, None, closed="left")],
+    "gamma": [Interval(Real, 0, None, closed="left")],
+    **GRAPH_CONSTRAINTS,
+    **MODEL_CONSTRAINTS,
+    "solver": [StrOptions(set(SCHEDULES)), *SCHEDULES.values()],
+    "scaling": [StrOptions({"standard", "norm"}), None],
+}
 
 
-class FirstLayerInput(FirstLayer):
-    """The samples as the solver sees them, and the way back to the user's features.
+class ChainEstimator(ReconstructingTransformer, CallbackSupportMixin):
+    """Mixin of estimators with the parameters of Eq. 6 and a chain of projections."""
 
-    A constant feature as large as the largest sample norm makes the first layer affine. Where
-    features outnumber samples, coordinates in an orthonormal basis of the row space replace
-    them: every iterate lies in it.
-    """
+    _training_attributes = ("affinity_", "result_", "_skl_callbacks")
 
-    def __init__(self, X, fit_intercept):
-        xp = namespace(X)
-        super().__init__(X.shape[1])
-        if needs_intercept(X, fit_intercept):
-            self.constant = float(xp.max(xp.linalg.vector_norm(X, axis=1))) or 1.0
-            X = xp.concat([X, self.constant * xp.ones_like(X[:, :1])], axis=1)
-        if X.shape[1] > X.shape[0]:
-            self.basis, coordinates = xp.linalg.qr(X.mT)
-            X = xp.asarray(coordinates.mT, copy=True)
-        self.X = X
+    @property
+    def _model(self):
+        penalty = self.gamma
+        if not isinstance(penalty, LabelPenalty):
+            penalty = LabelPenalty(penalty)
+        return ModelSettings(
+            alpha=self.alpha,
+            beta=self.beta,
+            gamma=penalty.ridge,
+            sparsity=penalty.absolute,
+            reconstruction=self.reconstruction,
+            **constraint_switches(self.constraints),
+        )
 
+    @property
+    def _schedule(self):
+        return SCHEDULES[self.solver]() if isinstance(self.solver, str) else self.solver
 
-@contextmanager
-def prepared_samples(
-    X, Y, *, affinity, n_neighbors, bandwidth, fit_intercept, n_components, label_weight=None
-):
-    """Graph, first-layer input and threads for a fit.
+    def _store(self, problem, task, known, X, y, solution=None):
+        """Solve a described problem, unless it is solved already, and store the solution."""
+        self.__dict__.update(known)
+        if solution is None:
+            solution = solve(problem, task, self._reporter(known, X, y))
+        self.__dict__.update(solution.attributes)
+        self.affinity_, self.bandwidth_ = problem.affinity, problem.bandwidth
+        self.objective_history_ = np.asarray(self.result_.objective)
+        self.n_iter_ = self.result_.n_iter
+        warn_if_not_converged(solution.status, type(self).__name__)
 
-    Yields ``(samples, first_input, affinity, bandwidth)``.
-    """
-    check_scale(X, 1e-4, 1e6)
-    work = X.shape[0] * X.shape[1] * (n_components or X.shape[1])
-    with sample_threads(work) as pool:
-        graph, width = build_affinity(X, affinity, n_neighbors, bandwidth)
-        first_input = FirstLayerInput(X, fit_intercept)
-        samples = ArraySamples(first_input.X, Y, graph, pool, label_weight)
-        yield samples, first_input, graph, width
+    def _ended(self, X, y):
+        """Tell callbacks that the fit has ended."""
+        self._callback_fit_ctx.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes={}
+        )
+        return self
 
+    def _reporter(self, known, X, y):
+        """Translate the solver's progress into scikit-learn's callbacks and log lines."""
+        # How many iterations there will be is not known: a run that diverges is started again,
+        # and soft labels have the model solved once more.
+        context = self._init_callback_context(max_subtasks=None)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
-def raise_if_collapsed(X_root, components, n_samples, fit_intercept):
-    """Refuse a solution whose training features are numerically zero.
-
-    Features fill the unit ball, or reach the samples' own norms where these are smaller. Where
-    only zero is feasible the solver approaches it without end, so a thousandth of that is zero.
-
-    Parameters
-    ----------
-    X_root : array
-        Rows with the second moments of the training samples.
-    components : array of shape (n_components, n_features)
-    n_samples : int
-    fit_intercept : bool or "auto"
-    """
-    xp = namespace(X_root)
-    size = float(xp.linalg.vector_norm(X_root @ components.mT)) / math.sqrt(n_samples)
-    sample_size = float(xp.linalg.vector_norm(X_root)) / math.sqrt(n_samples)
-    if not size > 1e-3 * min(1.0, sample_size):
-        if sample_size < 0.1:
-            remedy = "Scale the samples to norms near one."
-        elif fit_intercept is not True:
-            remedy = (
-                "Set `fit_intercept=True`: centred samples cannot all be projected to "
-                "non-negative features by a linear map."
+        def report(progress, attributes):
+            if progress.objective is not None:
+                logger.info("iteration %d: objective %.8g", progress.iteration, progress.objective)
+            subcontext = context.subcontext(task_name=progress.stage)
+            subcontext.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            state = None if progress.coef is None else lambda: known | attributes()
+            return subcontext.call_on_fit_task_end(
+                estimator=self, X=X, y=y, reconstruction_attributes=state
             )
-        else:
-            remedy = "Lower `beta` and `eta`."
-        raise CollapsedSolutionError(
-            f"The constraints left only the zero projection (root mean square norm of the "
-            f"training features {size:.1g}). {remedy}"
-        )
 
+        return report
 
-def warn_if_not_converged(status, name):
-    if not status.converged:
-        warnings.warn(
-            f"{name} did not converge: {status.message}.", ConvergenceWarning, stacklevel=3
+    def _after_chain(self, matrix, center=0.0):
+        """Matrix and offset of the map ``z -> matrix (z - center)`` after the chain.
+
+        In double precision: products of matrices with large entries cancel in single.
+        """
+        xp = namespace(matrix)
+        matrix, components, intercept = (
+            xp.astype(array, xp.float64)
+            for array in (matrix, self.components_, self.intercept_ - center)
         )
+        return matrix @ components, matrix @ intercept
+
+    def _rebuilt(self, Z):
+        """Samples from features of the chain."""
+        # The chain maps scaled features, and its transpose gives them back.
+        scale = self.feature_scale_
+        inverse = 1 / namespace(scale).where(scale == 0, namespace(scale).ones_like(scale), scale)
+        return (Z @ (self.components_ * inverse)) * inverse + self.feature_mean_
+
+    @by_rows
+    def transform_layers(self, X: Any) -> list:
+        """Every latent subspace in turn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        layers : list of ndarray of shape (n_samples, layer_sizes_[l])
+        """
+        check_is_fitted(self, "components_")
+        X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
+        layers = [X @ like(self.projections_[0], X).mT + like(self.first_intercept_, X)]
+        for theta in self.projections_[1:]:
+            layers.append(layers[-1] @ like(theta, X).mT)
+        return layers

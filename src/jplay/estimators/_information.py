@@ -1,7 +1,9 @@
 """What LSDR and LSQMID share: targets, parameters, callbacks and the fit."""
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
@@ -12,7 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from jplay.estimators._linear import LinearTransformer, check_n_components
+from jplay.estimators._linear import CenteredTransformer, check_n_components, check_squares
+from jplay.numerics.scatter import centring_noise
 from jplay.solvers.grassmann import SearchStatus
 from jplay.solvers.information import draw_samples, search_subspace
 
@@ -43,12 +46,11 @@ def _principal_coordinates(X):
     mean = X.mean(axis=0)
     left, scales, axes = np.linalg.svd(X - mean, full_matrices=False)
     # What centring a large offset leaves behind is rounding, not variance.
-    noise = np.finfo(np.float64).eps * np.sqrt(X.size) * np.abs(X).max()
-    rank = int(np.sum(scales > max(noise, 1e-12 * scales[0])))
+    rank = int(np.sum(scales > max(centring_noise(X), 1e-12 * scales[0])))
     return mean, left[:, :rank] * scales[:rank], axes[:rank]
 
 
-class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator):
+class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimator):
     """Base of estimators that search the subspace with most information on the target."""
 
     _parameter_constraints = {
@@ -67,19 +69,19 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
 
     def __init__(
         self,
-        n_components=2,
+        n_components: int = 2,
         *,
-        widths=(0.25, 0.5, 0.75, 1.0, 1.5, 2.0),
-        regs=(1e-3, 1e-2, 1e-1, 1.0),
-        n_centers=200,
-        cv=5,
-        init="auto",
-        n_restarts=2,
-        max_iter=100,
-        tol=1e-3,
-        target_type="auto",
-        random_state=None,
-    ):
+        widths: Sequence[float] = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0),
+        regs: Sequence[float] = (0.001, 0.01, 0.1, 1.0),
+        n_centers: int = 200,
+        cv: Any = 5,
+        init: Literal["auto", "pca", "gradient", "random"] = "auto",
+        n_restarts: int = 2,
+        max_iter: int = 100,
+        tol: float = 0.001,
+        target_type: Literal["auto", "classes", "real"] = "auto",
+        random_state: Any = None,
+    ) -> None:
         self.n_components = n_components
         self.widths = widths
         self.regs = regs
@@ -103,7 +105,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Learn the subspace.
 
         Parameters
@@ -119,6 +121,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
         )
+        check_squares(X)
         widths, regs = self._positive_candidates("widths"), self._positive_candidates("regs")
         check_n_components(
             self.n_components,
@@ -194,7 +197,7 @@ class InformationSubspace(CallbackSupportMixin, LinearTransformer, BaseEstimator
     def _ignores_target_width(self, samples):
         return False
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.two_d_labels = True

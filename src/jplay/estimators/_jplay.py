@@ -1,36 +1,31 @@
 """J-Play: joint and progressive subspace learning (Hong et al. 2018)."""
 
-import logging
-from functools import partial
-from numbers import Integral, Real
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jplay._array_api import is_numpy, like, namespace, to_numpy
-from jplay.estimators._autorule import CONSTRAINT_SWITCHES, AffineMap
-from jplay.estimators._chain import prepared_samples, raise_if_collapsed, warn_if_not_converged
-from jplay.estimators._large import by_rows, scale_for
+from jplay._array_api import like, namespace
+from jplay.blocks.containers import is_in_blocks
+from jplay.estimators._chain import CHAIN_CONSTRAINTS, ChainEstimator
 from jplay.estimators._linear import float_dtypes
-from jplay.estimators._lpp import GRAPH_CONSTRAINTS
+from jplay.estimators._outputs import ScoreClassifier
 from jplay.estimators._selection import choose_architecture
-from jplay.estimators._targets import encode_partial_targets, soft_targets
-from jplay.estimators._validation import resolve_layer_sizes
-from jplay.numerics.discriminant import nearest_mean_rule
-from jplay.numerics.graph import NeighborGraph, heat_affinity, weighted_by_features
-from jplay.solvers.alternating import ModelSettings, PaperSchedule, collapse, solve_jplay
-from jplay.solvers.joint import JointSchedule, solve_joint
-from jplay.solvers.pretraining import locality_preserving_projections
-from jplay.solvers.samples import ArraySamples
+from jplay.problems import described
+from jplay.problems.targets import LabelPenalty, Propagation, classes_like
+from jplay.problems.tasks import ChainTask
+from jplay.solvers.schedules import FastSchedule, PaperSchedule
 
-logger = logging.getLogger("jplay")
+PROJECTION_SHARPNESS = 8.0
+"""Of the label projection's outputs, which lie near 0 and 1, as logarithms of probabilities."""
 
 
-class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
     r"""Joint and progressive subspace learning: a chain of projections and a classifier.
 
     Learns projections :math:`\Theta_1 \dots \Theta_m` and a label projection :math:`P` that
@@ -48,83 +43,60 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Dimension of the last subspace. ``None`` means 20, or fewer where the samples' rank is
-        smaller. ``"auto"`` chooses it on the training samples: the smallest with a five-fold
-        cross-validated score (accuracy, or squared loss for multi-label targets) within one
-        standard error of the best.
-    n_layers : int or "auto", default=3
-        Number of projections; ignored where ``layer_sizes`` lists them. ``"auto"`` chooses
-        between 1, 2 and 3 likewise; among equals the smaller dimension, then the smaller depth.
-    layer_sizes : sequence of int, "paper" or None, default=None
-        Output dimension of each layer. ``None`` spaces them evenly between the samples' rank
-        and ``n_components``; ``"paper"`` also rounds them down to multiples of five.
+        Dimension of the last subspace. ``None`` means 20 or twice the number of classes,
+        whichever is larger, or fewer if the samples' rank is smaller. ``"auto"`` chooses it on
+        the training samples: the smallest with a five-fold cross-validated score (accuracy, or
+        squared loss for multi-label targets) within one standard error of the best.
+    n_layers : int, "auto" or sequence of int, default=1
+        Number of projections, whose sizes are spaced evenly between the samples' rank and
+        ``n_components``; or the size of each. ``"auto"`` chooses between 1, 2 and 3 as
+        ``n_components`` does; among equals the smaller dimension, then the smaller depth.
     alpha : float, default=1.0
         Weight of the prediction loss.
-    beta : float, default=0.1
+    beta : float, default=0.01
         Weight of the manifold term.
-    gamma : float, default=0.1
-        Weight of the ridge on the label projection.
-    eta : float, default=0.1
-        Weight of the manifold term during pre-training; ``solver="paper"`` only.
-    n_neighbors : int, default=10
-        Neighbours of each sample in the graph.
-    bandwidth : float or "median", default="median"
-        Width ``t`` of the heat kernel ``exp(-|x_i - x_j|^2 / (2 t^2))``; ``"median"`` takes
-        the median distance to the last neighbour.
-    affinity : "heat", callable or matrix of shape (n_samples, n_samples), default="heat"
-        The graph: built from the samples, returned by a function of them, or given.
-    solver : {"fast", "paper"}, default="fast"
-        ``"fast"`` moves all layers together in one preconditioned loop and ends exactly
-        feasible, at a lower objective than ``"paper"``, which follows the published schedule.
-    max_iter : int, default=1000
-        Most (outer) iterations.
-    tol : float, default=1e-4
-        With ``"paper"`` the relative change of the objective at which the outer iterations
-        stop; with ``"fast"`` the change per sample, and the root mean square constraint gap
-        that the final repair closes.
-    inner_max_iter : int, default=1000
-        Most iterations of each layer problem; ``"paper"`` only.
-    inner_tol : float, default=1e-6
-        Frobenius norm below which the residuals of a layer problem must fall; ``"paper"`` only.
-    pretraining : bool, default=True
-        Whether layers start from AutoRULe, one after the other, or from locality preserving
-        projections; ``"paper"`` only.
-    nonnegative : bool, default=True
-        Whether projected samples must be non-negative.
-    unit_ball : bool, default=True
-        Whether projected samples must have norm at most one.
+    gamma : float or LabelPenalty, default=0.1
+        Weight of the ridge on the label projection; a :class:`LabelPenalty` makes it sparse.
+    graph : HeatGraph, callable, matrix of shape (n_samples, n_samples) or None, default=None
+        The graph of the manifold term: built from the samples, returned by a function of them,
+        or given. ``None`` means ``HeatGraph()``, ten neighbours with weights by distance.
+    constraints : {"both", "nonnegative", "unit_ball"} or None, default="both"
+        What projected samples must be: non-negative, of norm at most one, both, or neither.
     reconstruction : bool, default=True
         Whether the reconstruction term is part of the model.
-    fit_intercept : bool or "auto", default="auto"
-        Whether the first layer is affine. On centred samples no linear map but zero is
-        non-negative everywhere, so ``"auto"`` adds a constant feature, as large as the largest
-        sample norm, whenever some sample has a non-positive inner product with the mean.
-    decision : {"centroid", "projection"}, default="centroid"
-        How ``predict`` decides between classes: by the nearest class mean in the last subspace,
-        under the pooled within-class covariance, or by the largest output of the label
-        projection, which may mask classes that lie between others. Multi-label targets always
-        use the label projection, above one half.
+    solver : {"fast", "paper"}, FastSchedule or PaperSchedule, default="fast"
+        ``"fast"`` moves all layers together in one preconditioned loop and ends exactly
+        feasible, at a lower objective than ``"paper"``, which follows the published schedule.
+        An object of the schedule carries its settings: ``FastSchedule(max_iter=200)``.
+    decision : {"auto", "centroid", "projection"}, default="auto"
+        How ``predict`` decides: by the nearest class mean in the last subspace under the pooled
+        within-class covariance, which is shrunk in the space of the input, or by the label
+        projection, which may mask classes that lie between others. ``"auto"`` is the first for
+        class labels and the second, above one half, for multi-label targets.
     class_weight : None, "balanced" or dict, default=None
-        Weight of each class in the prediction loss; ``"balanced"`` gives every class the same
-        total. A dict also weighs the decision by class means, as prior probabilities would.
+        Weight of each class in the prediction loss and in the prior probabilities of the
+        decision; ``"balanced"`` gives every class the same total.
         For multi-label targets the weight of each label (column of ``y``), by which rare labels
         shape the subspace as much as frequent ones.
-    unlabelled : {"auto", -1, None}, default="auto"
+    unlabelled : {"auto", -1, None} or Propagation, default="auto"
         What marks a sample without label. ``"auto"`` takes -1 (for indicator matrices a row of
         -1), as scikit-learn's semi-supervised estimators do, unless -1 and 1 are the only
         values: these are two classes. -1 makes no exception; with ``None`` every value is a
-        class. Samples without label take part in graph, reconstruction and constraints.
-    propagation : float, default=0.0
-        Weight of soft labels, relative to a true one, that samples without label get from their
-        neighbours: over the graph with its edges weighed by distance in the learned subspace,
-        or over the neighbours there, whichever tells held-out labels better. Each also counts
-        by its certainty. Zero for none.
-    propagation_rounds : int, default=2
-        How often soft labels are found anew and the model solved again.
-    verbose : int, default=0
-        With 1 a progress line per outer iteration on the logger ``"jplay"``.
-    random_state : int, RandomState instance or None, default=None
-        The fit is deterministic; kept for the scikit-learn interface.
+        class. Samples without label take part in graph, reconstruction and constraints. A
+        :class:`Propagation` gives them soft labels as well.
+    scaling : {"standard", "norm"} or None, default="standard"
+        What is done to features before the first layer: ``"standard"`` centres each and divides
+        it by its standard deviation, or by half of its largest deviation if that is larger, so
+        that no unit matters and no rare value dominates; ``"norm"`` divides all by the root
+        mean square norm of the samples, so that their common unit does not matter; ``None``
+        leaves them as they are, as in the paper. The first layer is affine whenever a linear
+        map cannot be non-negative on the samples.
+    whiten : bool, default=True
+        Whether ``transform`` gives centred features in which neighbours are comparable, or the
+        constrained features of the model, like the last of :meth:`transform_layers`. The first
+        have unit covariance within classes, like those of ``LinearDiscriminantAnalysis``, and
+        are shortened along directions in which the classes do not differ, to 0.55 at least.
+        Those of multi-label targets have unit covariance.
 
     Attributes
     ----------
@@ -133,12 +105,23 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     first_intercept_ : ndarray of shape (layer_sizes_[0],)
         Intercept of the first layer; zero for a linear one.
     components_ : ndarray of shape (n_components, n_features)
-        Product of the chain.
+        Product of the chain, for features as they come.
     intercept_ : ndarray of shape (n_components,)
+    whitener_ : ndarray of shape (n_components, n_components)
+        What ``transform`` multiplies the features of the chain by, see ``whiten``.
+    center_ : ndarray of shape (n_components,)
+        Mean of the training samples' features, which whitening subtracts.
     coef_ : ndarray of shape (n_outputs, n_components)
         Label projection :math:`P`.
     class_means_ : ndarray of shape (n_classes, n_components)
         Class means in the last subspace; absent for multi-label targets.
+    decision_coef_ : ndarray of shape (n_outputs, n_components)
+    decision_intercept_ : ndarray of shape (n_outputs,)
+        The rule that ``decision`` names: scores are linear in the features.
+    feature_scale_, feature_mean_ : ndarray of shape (n_features,)
+        What each feature is multiplied by after its mean was subtracted; see ``scaling``.
+    multilabel_ : bool
+        Whether the targets were an indicator matrix.
     classes_ : ndarray of shape (n_classes,)
     layer_sizes_ : list of int
     affinity_ : csr_array of shape (n_samples, n_samples)
@@ -163,7 +146,7 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     >>> from jplay import JPlay
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = JPlay(n_components=3, n_layers=2).fit(X, y)
+    >>> model = JPlay(n_components=3).fit(X, y)
     >>> model.transform(X).shape
     (150, 3)
     >>> model.score(X, y) > 0.9
@@ -172,97 +155,61 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "n_layers": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "layer_sizes": ["array-like", StrOptions({"paper"}), None],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "beta": [Interval(Real, 0, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="left")],
-        "eta": [Interval(Real, 0, None, closed="left")],
-        **GRAPH_CONSTRAINTS,
-        "solver": [StrOptions({"fast", "paper"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "inner_max_iter": [Interval(Integral, 1, None, closed="left")],
-        "inner_tol": [Interval(Real, 0, None, closed="neither")],
-        "pretraining": ["boolean"],
-        **CONSTRAINT_SWITCHES,
-        "decision": [StrOptions({"centroid", "projection"})],
+        "n_layers": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            "array-like",
+        ],
+        **CHAIN_CONSTRAINTS,
+        "gamma": [*CHAIN_CONSTRAINTS["gamma"], LabelPenalty],
+        "decision": [StrOptions({"auto", "centroid", "projection"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "unlabelled": [StrOptions({"auto"}), Options(Integral, {-1}), None],
-        "propagation": [Interval(Real, 0, None, closed="left")],
-        "propagation_rounds": [Interval(Integral, 1, None, closed="left")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        "unlabelled": [StrOptions({"auto"}), Options(Integral, {-1}), Propagation, None],
+        "whiten": ["boolean"],
     }
 
     def __init__(
         self,
-        n_components=None,
-        n_layers=3,
+        n_components: int | Literal["auto"] | None = None,
+        n_layers: int | Literal["auto"] | Sequence[int] = 1,
         *,
-        layer_sizes=None,
-        alpha=1.0,
-        beta=0.1,
-        gamma=0.1,
-        eta=0.1,
-        n_neighbors=10,
-        bandwidth="median",
-        affinity="heat",
-        solver="fast",
-        max_iter=1000,
-        tol=1e-4,
-        inner_max_iter=1000,
-        inner_tol=1e-6,
-        pretraining=True,
-        nonnegative=True,
-        unit_ball=True,
-        reconstruction=True,
-        fit_intercept="auto",
-        decision="centroid",
-        class_weight=None,
-        unlabelled="auto",
-        propagation=0.0,
-        propagation_rounds=2,
-        verbose=0,
-        random_state=None,
-    ):
+        alpha: float = 1.0,
+        beta: float = 0.01,
+        gamma: float | LabelPenalty = 0.1,
+        graph: Any = None,
+        constraints: Literal["both", "nonnegative", "unit_ball"] | None = "both",
+        reconstruction: bool = True,
+        solver: Literal["fast", "paper"] | FastSchedule | PaperSchedule = "fast",
+        decision: Literal["auto", "centroid", "projection"] = "auto",
+        class_weight: Literal["balanced"] | dict | None = None,
+        unlabelled: Literal["auto", -1] | Propagation | None = "auto",
+        scaling: Literal["standard", "norm"] | None = "standard",
+        whiten: bool = True,
+    ) -> None:
         self.n_components = n_components
         self.n_layers = n_layers
-        self.layer_sizes = layer_sizes
         self.alpha = alpha
         self.beta = beta
         self.gamma = gamma
-        self.eta = eta
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.affinity = affinity
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_max_iter = inner_max_iter
-        self.inner_tol = inner_tol
-        self.pretraining = pretraining
-        self.nonnegative = nonnegative
-        self.unit_ball = unit_ball
+        self.graph = graph
+        self.constraints = constraints
         self.reconstruction = reconstruction
-        self.fit_intercept = fit_intercept
+        self.solver = solver
         self.decision = decision
         self.class_weight = class_weight
         self.unlabelled = unlabelled
-        self.propagation = propagation
-        self.propagation_rounds = propagation_rounds
-        self.verbose = verbose
-        self.random_state = random_state
+        self.scaling = scaling
+        self.whiten = whiten
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the chain of projections and the label projection.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A Dask or Zarr array, a Dask-backed DataArray or a :func:`jplay.scale.blocked`
+            A Dask or Zarr array, a Dask-backed DataArray or a :func:`jplay.blocks.blocked`
             array is fitted in blocks, each with a graph of its own.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets;
@@ -276,290 +223,107 @@ class JPlay(AffineMap, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        scale = scale_for(X)
-        if scale is not None:
-            return self._fit_blocks(scale, X, y)
-        X, y = self._validated(X, y)
-        targets = encode_partial_targets(
-            y, self.unlabelled, sample_weight=sample_weight, class_weight=self.class_weight
-        )
-        self._check_solver_takes(targets)
-        self.classes_, self._multilabel = targets.classes, targets.multilabel
-        architecture = self._architecture(X, y, sample_weight)
-        settings = self._sample_settings() | {"n_components": architecture[0]}
-        with prepared_samples(
-            X, like(targets.Y, X), label_weight=targets.weight_like(X), **settings
-        ) as (samples, first_input, self.affinity_, self.bandwidth_):
-            statistics = samples.statistics()
-            result, fitted_map = self._solve(
-                X, y, samples, statistics, first_input, targets, architecture
-            )
-        self._store(result, fitted_map, statistics, X.shape[0])
-        self._callback_fit_ctx.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes={}
-        )
-        return self
-
-    def _fit_blocks(self, scale, X, y):
-        """Fit on samples that are not an array in memory."""
-        with scale.prepared_fit(self, X, y) as (samples, first_layer, dtype):
-            statistics = samples.statistics()
-            result, fitted_map = self._solve(X, y, samples, statistics, first_layer, dtype=dtype)
-        self._store(result, fitted_map, statistics, statistics.n_samples)
-        self._callback_fit_ctx.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes={}
-        )
-        return self
+        if not is_in_blocks(X):
+            X, y = self._validated(X, y)
+        task = self._task(*self._architecture(X, y, sample_weight))
+        with described(
+            X, y, sample_weight, n_components=task.n_components, **self._description()
+        ) as problem:
+            self._fit_problem(problem, task, X, y)
+        return self._ended(X, y)
 
     def _validated(self, X, y):
         return validate_data(
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
         )
 
-    def _sample_settings(self):
-        """Parameters that decide how samples are prepared."""
+    def _description(self):
+        """Parameters that describe the problem, whatever is asked of it."""
         return {
-            "affinity": self.affinity,
-            "n_neighbors": self.n_neighbors,
-            "bandwidth": self.bandwidth,
-            "fit_intercept": self.fit_intercept,
-            "n_components": self.n_components,
+            "graph": self.graph,
+            "scaling": self.scaling,
+            "unlabelled": self.unlabelled,
+            "class_weight": self.class_weight,
         }
 
-    def _remember_input(self, other, classes, multilabel, affinity, bandwidth):
-        """Take over what another estimator learned of the same samples."""
-        self.classes_, self._multilabel = classes, multilabel
-        self.affinity_, self.bandwidth_ = affinity, bandwidth
-        self.n_features_in_ = other.n_features_in_
-        if hasattr(other, "feature_names_in_"):
-            self.feature_names_in_ = other.feature_names_in_
-
-    def _solve(
-        self,
-        X,
-        y,
-        samples,
-        statistics,
-        first_input,
-        targets=None,
-        architecture=None,
-        dtype=None,
-    ):
-        """Run the solver on prepared samples."""
-        n_components, n_layers = architecture or (self.n_components, self.n_layers)
-        rank = locality_preserving_projections(statistics).shape[0]
-        self.layer_sizes_ = resolve_layer_sizes(self.layer_sizes, n_layers, n_components, rank)
-        dtype = dtype or X.dtype
-        fitted_map = partial(self._fitted_map, dtype, statistics, first_input, targets=targets)
-        solve = partial(
-            solve_joint if self.solver == "fast" else solve_jplay,
-            layer_sizes=self.layer_sizes_,
-            model=self._model(),
-            schedule=self._schedule(),
-            callback=self._progress_callback(X, y, fitted_map),
+    def _task(self, n_components, n_layers):
+        """What is asked of the problem."""
+        return ChainTask(
+            n_components=n_components,
+            n_layers=n_layers,
+            model=self._model,
+            schedule=self._schedule,
+            unlabelled=self.unlabelled,
         )
-        result = solve(samples, statistics=statistics)
-        if self.propagation > 0 and targets is not None and not targets.labelled.all():
-            result, targets, statistics = self._propagated(samples, targets, solve, result)
-            fitted_map = partial(self._fitted_map, dtype, statistics, first_input, targets=targets)
-        return result, fitted_map
-
-    def _store(self, result, fitted_map, statistics, n_samples):
-        """Keep what a solver returned as fitted attributes."""
-        raise_if_collapsed(
-            statistics.X_root, collapse(result.thetas), n_samples, self.fit_intercept
-        )
-        for name, value in fitted_map(result.thetas, result.coef).items():
-            setattr(self, name, value)
-        self.result_ = result
-        self.objective_history_ = np.asarray(result.objective)
-        self.n_iter_ = result.n_iter
-        warn_if_not_converged(result.status, "JPlay")
 
     def _architecture(self, X, y, sample_weight):
-        """Dimension and depth, chosen by cross-validation where they are ``"auto"``."""
-        listed = self.layer_sizes is not None and not isinstance(self.layer_sizes, str)
-        if "auto" not in (self.n_components, self.n_layers) or listed:
-            return None if self.n_components == "auto" else self.n_components, self.n_layers
-        if sample_weight is not None:
-            sample_weight = to_numpy(sample_weight)
-        host_y = y if scipy.sparse.issparse(y) or is_numpy(y) else to_numpy(y)
-        self.selection_ = choose_architecture(self, X, host_y, sample_weight)
+        """Dimension and layers, chosen by cross-validation if they are ``"auto"``."""
+        chosen = [isinstance(size, str) for size in (self.n_components, self.n_layers)]
+        if not any(chosen):
+            return self.n_components, self.n_layers
+        if is_in_blocks(X):
+            name = "n_components" if chosen[0] else "n_layers"
+            raise ValueError(
+                f"`{name}` should be a number for samples in blocks, got 'auto', which needs "
+                "samples in memory to choose. Choose it on a part of them."
+            )
+        if np.ndim(self.n_layers):
+            raise ValueError(
+                "`n_components` should be None if `n_layers` lists the sizes of the layers, got "
+                "'auto'. Set only one of the two."
+            )
+        self.selection_ = choose_architecture(self, X, y, sample_weight)
         return self.selection_.chosen
 
-    def _check_solver_takes(self, targets):
-        if self.solver != "fast" and targets.weight is not None:
+    def _fit_problem(self, problem, task, X, y, *, solution=None):
+        """Solve a described problem, unless it is solved already, and store the solution."""
+        if problem.code.multilabel and self.decision == "centroid":
             raise ValueError(
-                f"`solver` should be 'fast' where samples lack a label or differ in weight, got "
-                f"{self.solver!r}, whose published updates know neither. Use solver='fast'."
+                "`decision` should be 'auto' or 'projection' for multi-label targets, got "
+                "'centroid': labels that occur together have no class means."
             )
-
-    def _propagated(self, samples, targets, solve, result):
-        """Solve again with soft labels from the neighbours in the learned subspace."""
-        n_neighbors = min(self.n_neighbors, samples.X.shape[0] - 1)
-        graph = samples.affinity
-        if isinstance(graph, NeighborGraph):
-            graph = graph.to_sparse()
-        for _ in range(self.propagation_rounds):
-            features = to_numpy(samples.X @ like(collapse(result.thetas), samples.X).mT)
-            graphs = [
-                weighted_by_features(graph, features),
-                heat_affinity(features, n_neighbors)[0],
-            ]
-            soft = soft_targets(graphs, targets, self.propagation)
-            samples = ArraySamples(
-                samples.X,
-                like(soft.Y, samples.X),
-                samples.affinity,
-                samples.pool,
-                soft.weight_like(samples.X),
-            )
-            statistics = samples.statistics()
-            result = solve(samples, statistics=statistics)
-        return result, soft, statistics
-
-    def _model(self):
-        return ModelSettings(
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.gamma,
-            eta=self.eta,
-            nonnegative=self.nonnegative,
-            unit_ball=self.unit_ball,
-            reconstruction=self.reconstruction,
-        )
-
-    def _schedule(self):
-        if self.solver == "fast":
-            return JointSchedule(max_iter=self.max_iter, tol=self.tol)
-        return PaperSchedule(
-            max_iter=self.max_iter,
-            tol=self.tol,
-            inner_max_iter=self.inner_max_iter,
-            inner_tol=self.inner_tol,
-            pretraining=self.pretraining,
-        )
-
-    def _fitted_map(self, dtype, statistics, first_input, thetas, coef, targets=None):
-        """Fitted attributes that transform and predict need, from a solver's state."""
-        xp = namespace(coef)
-        if targets is not None and targets.output_scale is not None:
-            coef = coef / like(targets.output_scale, coef)[:, None]
-        first, first_intercept = first_input.first_projection(thetas[0])
-        intercept = collapse([first_intercept[:, None], *thetas[1:]])[:, 0]
-        components = collapse([first, *thetas[1:]])
-        fitted = {
-            "first_intercept_": xp.astype(first_intercept, dtype),
-            "components_": xp.astype(components, dtype),
-            "intercept_": xp.astype(intercept, dtype),
-            "coef_": xp.astype(coef, dtype),
-            "classes_": self.classes_,
-            "_multilabel": self._multilabel,
-            "n_features_in_": self.n_features_in_,
-            "layer_sizes_": self.layer_sizes_,
-            "projections_": [xp.astype(theta, dtype) for theta in (first, *thetas[1:])],
+        known = {
+            "classes_": classes_like(problem.code.classes, y),
+            "multilabel_": problem.code.multilabel,
+            "n_features_in_": problem.first_layer.n_features,
         }
-        if not self._multilabel:
-            X_root, Y_root = statistics.label_roots
-            rule = nearest_mean_rule(
-                X_root @ collapse(thetas).mT,
-                Y_root,
-                None if targets is None else targets.sizes_like(Y_root),
-            )
-            intercept = rule.intercept
-            if targets is not None and targets.log_prior is not None:
-                intercept = intercept + like(targets.log_prior, intercept)
-            fitted["class_means_"] = xp.astype(rule.means, dtype)
-            fitted["_centroid_coef"] = xp.astype(rule.coef, dtype)
-            fitted["_centroid_intercept"] = xp.astype(intercept, dtype)
-        return fitted
+        self._store(problem, task, known, X, y, solution)
 
-    def _progress_callback(self, X, y, fitted_map):
-        """Translate the solver's progress into scikit-learn's callbacks and log lines."""
-        n_layers = len(self.layer_sizes_)
-        context = self._init_callback_context(max_subtasks=n_layers + self.max_iter)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+    @property
+    def _affine_map(self):
+        if self.whiten:
+            return self._after_chain(self.whitener_, self.center_)
+        return self.components_, self.intercept_
 
-        def report(progress):
-            if self.verbose and progress.objective is not None:
-                logger.info("iteration %d: objective %.8g", progress.iteration, progress.objective)
-            subcontext = context.subcontext(task_name=progress.stage)
-            subcontext.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            state = None
-            if progress.coef is not None:
+    def _rebuilt(self, Z):
+        if self.whiten:
+            Z = Z @ namespace(self.whitener_).linalg.inv(self.whitener_).mT + self.center_
+        return super()._rebuilt(Z)
 
-                def state():
-                    return fitted_map(progress.thetas, progress.coef)
+    @property
+    def decision_coef_(self) -> Any:
+        """Coefficients of the rule that ``decision`` names, (n_outputs, n_components)."""
+        return self.coef_ if self._decides_by_projection else self.mean_rule_coef_
 
-            return subcontext.call_on_fit_task_end(
-                estimator=self, X=X, y=y, reconstruction_attributes=state
-            )
+    @property
+    def decision_intercept_(self) -> Any:
+        """Intercepts of the rule that ``decision`` names, (n_outputs,)."""
+        if self._decides_by_projection:
+            return namespace(self.coef_).zeros_like(self.coef_[:, 0])
+        return self.mean_rule_intercept_
 
-        return report
-
-    @by_rows
-    def transform_layers(self, X):
-        """Every latent subspace in turn.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        layers : list of ndarray of shape (n_samples, layer_sizes_[l])
-        """
+    @property
+    def _decides_by_projection(self):
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
-        layers = [X @ like(self.projections_[0], X).mT + like(self.first_intercept_, X)]
-        for theta in self.projections_[1:]:
-            layers.append(layers[-1] @ like(theta, X).mT)
-        return layers
+        return self.multilabel_ or self.decision == "projection"
 
-    @by_rows
-    def decision_function(self, X):
-        """Scores of every class or label; the largest (or above one half) is predicted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            For two classes the score of the second minus that of the first.
-        """
+    def _outputs(self, X):
+        """Scores of every class or label by the rule that ``decision`` names."""
         check_is_fitted(self, "components_")
-        head, offset = self.coef_, 0.0
-        if self.decision == "centroid" and not self._multilabel:
-            head, offset = self._centroid_coef, self._centroid_intercept
-        scores = self._product(X, head @ self.components_, head @ self.intercept_ + offset)
-        if self._multilabel or scores.shape[1] > 2:
-            return scores
-        return scores[:, 1] - scores[:, 0]
+        matrix, offset = self._after_chain(self.decision_coef_)
+        return self._product(X, matrix, offset + like(self.decision_intercept_, matrix))
 
-    @by_rows
-    def predict(self, X):
-        """Class labels, or an indicator matrix for multi-label targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_labels)
-        """
-        scores = self.decision_function(X)
-        xp = namespace(scores)
-        if self._multilabel:
-            return xp.astype(scores > 0.5, xp.int64)
-        chosen = xp.astype(scores > 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
-        if is_numpy(self.classes_):
-            return self.classes_[to_numpy(chosen)]
-        return namespace(self.classes_).take(self.classes_, chosen)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
+    @property
+    def _sharpness(self):
+        """Factor of the scores, as logarithms of probabilities."""
+        return PROJECTION_SHARPNESS if self._decides_by_projection else 1.0

@@ -1,6 +1,7 @@
 """Local Fisher discriminant analysis."""
 
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
@@ -9,11 +10,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from jplay._array_api import like, namespace, to_numpy
-from jplay.estimators._linear import LinearTransformer, check_n_components, float_dtypes
+from jplay.estimators._linear import (
+    CenteredTransformer,
+    check_n_components,
+    check_squares,
+    float_dtypes,
+)
 from jplay.solvers.spectral import solve_lfda
 
 
-class LFDA(LinearTransformer, BaseEstimator):
+class LFDA(CenteredTransformer, BaseEstimator):
     r"""Local Fisher discriminant analysis.
 
     Finds directions that keep neighbouring samples of the same class together and
@@ -75,17 +81,24 @@ class LFDA(LinearTransformer, BaseEstimator):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "embedding": [StrOptions({"weighted", "orthonormalized", "plain"})],
-        "reg": [Interval(Real, 0, None, closed="left")],
+        "reg": [Interval(Real, 0, 1e10, closed="both")],
     }
 
-    def __init__(self, n_components=None, *, n_neighbors=7, embedding="weighted", reg=0.0):
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_neighbors: int = 7,
+        embedding: Literal["weighted", "orthonormalized", "plain"] = "weighted",
+        reg: float = 0.0,
+    ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.embedding = embedding
         self.reg = reg
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Learn the subspace.
 
         Parameters
@@ -99,6 +112,7 @@ class LFDA(LinearTransformer, BaseEstimator):
         self : LFDA
         """
         X, y = validate_data(self, X, y, dtype=float_dtypes(X), ensure_min_samples=2)
+        check_squares(X)
         check_classification_targets(y)
         self.classes_, codes = np.unique(to_numpy(y), return_inverse=True)
         if len(self.classes_) < 2:
@@ -142,7 +156,7 @@ class LFDA(LinearTransformer, BaseEstimator):
         self.mean_ = xp.astype(result.mean, X.dtype)
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags

@@ -1,14 +1,22 @@
 """What the estimators share whose transform is one matrix product."""
 
+import warnings
+from typing import Any
+
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._array_api import get_namespace, supported_float_dtypes
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from jplay._array_api import like
-from jplay.estimators._large import by_rows
+from jplay._array_api import like, namespace
+from jplay.blocks.containers import is_in_blocks
+from jplay.estimators._rowwise import by_rows
+from jplay.problems.checks import check_scale
+from jplay.solvers.result import Status
 
 
-def float_dtypes(X):
+def float_dtypes(X: Any) -> list:
     """Single and double precision of the library of ``X``, for scikit-learn's validation.
 
     Half precision is converted to the first, since products of samples overflow it.
@@ -17,7 +25,27 @@ def float_dtypes(X):
     return [dtype for dtype in supported_float_dtypes(xp) if xp.finfo(dtype).bits >= 32]
 
 
-def check_n_components(n_components, upper, upper_name, remedy):
+def validated_samples(estimator: Any, X: Any) -> Any:
+    """Samples of a fit without labels; samples in blocks are validated as they are read."""
+    if is_in_blocks(X):
+        return X
+    return validate_data(estimator, X, dtype=float_dtypes(X), ensure_min_samples=2)
+
+
+def warn_if_not_converged(status: Status, name: str) -> None:
+    if not status.converged:
+        warnings.warn(
+            f"{name} did not converge: {status.message}.", ConvergenceWarning, stacklevel=3
+        )
+
+
+def check_squares(X: Any) -> None:
+    """Refuse samples whose squares leave the range of double precision."""
+    xp = namespace(X)
+    check_scale(xp.astype(X, xp.float64), "norm", power=0.4)
+
+
+def check_n_components(n_components: int, upper: int, upper_name: str, remedy: str) -> None:
     """Raise a ``ValueError`` when ``n_components`` is larger than ``upper``."""
     if n_components > upper:
         raise ValueError(
@@ -25,16 +53,16 @@ def check_n_components(n_components, upper, upper_name, remedy):
         )
 
 
-class LinearTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Mixin of estimators with ``transform(X) = (X - mean_) @ components_.T``.
+class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Mixin of estimators with ``transform(X) = X @ matrix.T + offset``, given by ``_affine_map``.
 
-    ``fit`` stores ``components_`` of shape (n_components, n_features) and ``mean_`` of
-    shape (n_features,), both in the dtype of the training samples.
+    ``fit`` stores ``components_`` of shape (n_components, n_features), in the dtype of the
+    training samples.
     """
 
     @by_rows
-    def transform(self, X):
-        """Project samples on the learned subspace.
+    def transform(self, X: Any) -> Any:
+        """Project samples on the learned subspace with one matrix product.
 
         Parameters
         ----------
@@ -45,16 +73,76 @@ class LinearTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X_new : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, dtype=float_dtypes(X), reset=False)
-        components, mean = like(self.components_, X), like(self.mean_, X)
-        return X @ components.mT - components @ mean
+        return self._product(X, *self._affine_map)
+
+    def _product(self, X, matrix, offset):
+        """``X @ matrix.T + offset`` of samples as they come, in one pass over them.
+
+        A value that is not finite makes the result so, which is far smaller: only then are the
+        samples looked through for it.
+        """
+        checks = {"dtype": float_dtypes(X), "reset": False}
+        X = validate_data(self, X, ensure_all_finite=False, **checks)
+        xp = namespace(X)
+        with np.errstate(invalid="ignore"):
+            Z = X @ like(matrix, X).mT
+        if bool(namespace(offset).any(offset != 0)):
+            Z += like(offset, X)
+        if not bool(xp.all(xp.isfinite(Z))):
+            validate_data(self, X, **checks)
+        return Z
 
     @property
     def _n_features_out(self):
         return self.components_.shape[0]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class CenteredTransformer(AffineTransformer):
+    """The same with ``transform(X) = (X - mean_) @ components_.T``."""
+
+    @property
+    def _affine_map(self):
+        return self.components_, -self.components_ @ self.mean_
+
+
+class ReconstructingTransformer(AffineTransformer):
+    """The same with ``transform(X) = X @ components_.T + intercept_``, and a way back."""
+
+    @property
+    def _affine_map(self):
+        return self.components_, self.intercept_
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rebuild samples from their features, through the transposed map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Features as :meth:`transform` gives them.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self, "components_")
+        return self._rebuilt(self._checked_features(X))
+
+    def _rebuilt(self, Z):
+        return Z @ self.components_
+
+    def _checked_features(self, X):
+        """Features as ``transform`` gives them, validated."""
+        X = check_array(X, dtype=float_dtypes(X))
+        n_components = self.components_.shape[0]
+        if X.shape[1] != n_components:
+            raise ValueError(
+                f"`X` should have {n_components} features (the dimension of the subspace), "
+                f"got {X.shape[1]}. Pass the output of transform."
+            )
+        return X

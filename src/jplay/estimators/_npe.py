@@ -1,17 +1,18 @@
 """Neighbourhood preserving embedding."""
 
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from jplay.estimators._linear import LinearTransformer, check_n_components
+from jplay.estimators._linear import CenteredTransformer, check_n_components, check_squares
 from jplay.solvers.spectral import solve_npe
 
 
-class NPE(LinearTransformer, BaseEstimator):
+class NPE(CenteredTransformer, BaseEstimator):
     r"""Neighbourhood preserving embedding, locally linear embedding with a linear map.
 
     Every sample is written as a weighted sum of its nearest neighbours, and the
@@ -32,7 +33,7 @@ class NPE(LinearTransformer, BaseEstimator):
         Neighbours that reconstruct a sample. At most ``n_samples - 1`` are used.
     reg : float, default=1e-3
         Ridge of the local least-squares problems, as a fraction of the trace of each
-        local Gram matrix.
+        local Gram matrix. Below 1e-12 it would be rounding, and they could not be solved.
 
     Attributes
     ----------
@@ -61,16 +62,16 @@ class NPE(LinearTransformer, BaseEstimator):
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "reg": [Interval(Real, 0, None, closed="neither")],
+        "reg": [Interval(Real, 1e-12, 1e10, closed="both")],
     }
 
-    def __init__(self, n_components=2, *, n_neighbors=5, reg=1e-3):
+    def __init__(self, n_components: int = 2, *, n_neighbors: int = 5, reg: float = 0.001) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.reg = reg
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the subspace.
 
         Parameters
@@ -84,6 +85,7 @@ class NPE(LinearTransformer, BaseEstimator):
         self : NPE
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_squares(X)
         check_n_components(
             self.n_components,
             X.shape[1],

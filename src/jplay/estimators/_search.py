@@ -1,29 +1,29 @@
 """Cross-validated grid search that shares what the settings have in common."""
 
 import time
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from numbers import Integral
+from traceback import format_exception
+from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.sparse
-from array_api_compat import is_array_api_obj
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import _score
+from sklearn.model_selection._validation import _score, _warn_or_raise_about_fit_failures
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from jplay._array_api import like, to_numpy
 from jplay._optional import import_optional
-from jplay.estimators._chain import prepared_samples
 from jplay.estimators._jplay import JPlay
-from jplay.estimators._targets import labelled_samples
-from jplay.estimators._validation import encode_targets, resolve_layer_sizes
-from jplay.solvers.batch import solve_joint_batch
-from jplay.solvers.pretraining import locality_preserving_projections
+from jplay.problems import described, solve_batch
+from jplay.problems.targets import LabelPenalty, Propagation
+from jplay.solvers.schedules import PaperSchedule
 
 # Settings that change nothing about the samples, the graph or the shape of the model.
 _WEIGHTS = ("alpha", "beta", "gamma")
@@ -56,7 +56,7 @@ class JPlaySearchCV(BaseSearchCV):
         Folds and groups of settings that run at the same time on the CPU.
     verbose : int, default=0
     error_score : "raise" or float, default=nan
-        Score of a setting whose fit fails.
+        Score of a setting whose fit fails, whatever the error; a warning tells it.
     return_train_score : bool, default=False
 
     Attributes
@@ -74,6 +74,8 @@ class JPlaySearchCV(BaseSearchCV):
     ['alpha', 'n_layers']
     """
 
+    _training_attributes = ("scorer_",)
+
     _parameter_constraints: dict = {
         **BaseSearchCV._parameter_constraints,
         "estimator": [JPlay, Pipeline, None],
@@ -85,18 +87,18 @@ class JPlaySearchCV(BaseSearchCV):
 
     def __init__(
         self,
-        param_grid,
+        param_grid: dict | list,
         *,
-        estimator=None,
-        scoring=None,
-        cv=10,
-        refit=True,
-        device=None,
-        n_jobs=None,
-        verbose=0,
-        error_score=np.nan,
-        return_train_score=False,
-    ):
+        estimator: Any = None,
+        scoring: Any = None,
+        cv: Any = 10,
+        refit: bool | str = True,
+        device: str | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        error_score: float | Literal["raise"] = np.nan,
+        return_train_score: bool = False,
+    ) -> None:
         super().__init__(
             estimator=estimator,
             scoring=scoring,
@@ -110,22 +112,20 @@ class JPlaySearchCV(BaseSearchCV):
         self.param_grid = param_grid
         self.device = device
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any, *, progress: Any = None) -> Self:
         """Search, then fit the best setting on all samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        progress : callable, default=None
+            Called with how many groups of fits are done, and how many there are.
 
         Returns
         -------
         self
         """
-        return self._search(X, y)
-
-    def _search(self, X, y, progress=None):
-        """Fit, calling ``progress`` with how many groups of fits of how many are done."""
         self._validate_params()
         base = JPlay() if self.estimator is None else self.estimator
         prefix = _final_prefix(base)
@@ -137,6 +137,7 @@ class JPlaySearchCV(BaseSearchCV):
         tasks = _tasks(candidates, prefix)
         run = _run_on_device if self.device is not None else _run_on_cpu
         rows = run(self, base, prefix, tasks, candidates, splits, X, y, scorers, progress)
+        _warn_or_raise_about_fit_failures(rows, self.error_score)
         results = self._format_results(candidates, len(splits), rows)
         self.cv_results_ = results
         self.n_splits_ = len(splits)
@@ -163,7 +164,7 @@ class JPlaySearchCV(BaseSearchCV):
         finally:
             self.estimator = estimator
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         estimator, self.estimator = self.estimator, self.estimator or JPlay()
         try:
             return super().__sklearn_tags__()
@@ -171,7 +172,7 @@ class JPlaySearchCV(BaseSearchCV):
             self.estimator = estimator
 
 
-def clone_values(params):
+def clone_values(params: Any) -> Any:
     return {name: clone(value, safe=False) for name, value in params.items()}
 
 
@@ -200,7 +201,7 @@ def _tasks(candidates, prefix):
 
 
 class _Fold:
-    """One fold of one group: earlier steps fitted, samples prepared, candidates to fit."""
+    """One fold of one group: its samples, earlier steps and candidates to fit."""
 
     def __init__(self, base, prefix, params, X, y, split):
         train, test = split
@@ -209,10 +210,13 @@ class _Fold:
         self.steps = self.estimator.steps[:-1] if prefix else []
         self.raw = [_safe_indexing(X, rows) for rows in (train, test)]
         self.y = [_safe_indexing(y, rows) for rows in (train, test)]
-        transformed = self.raw[0]
+        self.X_train = self.raw[0]
+        self._names = None
+
+    def prepare(self):
+        """Fit the earlier steps and pass the training samples through them."""
         for _, step in self.steps:
-            transformed = step.fit_transform(transformed, self.y[0])
-        self.X_train = transformed
+            self.X_train = step.fit_transform(self.X_train, self.y[0])
 
     def candidate(self, params):
         """Unfitted JPlay of one setting."""
@@ -220,8 +224,21 @@ class _Fold:
         own = {k.removeprefix(self.prefix): v for k, v in params.items()}
         return estimator.set_params(**{k: v for k, v in own.items() if k in _WEIGHTS})
 
+    @contextmanager
+    def described(self, params, reference=None):
+        """The problem of this fold's training samples, on the device of ``reference`` if given."""
+        first = self.candidate(params)
+        X, y = first._validated(self.X_train, self.y[0])
+        if reference is not None:
+            X = like(X, reference)
+        self._names = getattr(first, "feature_names_in_", None)
+        with described(X, y, n_components=first.n_components, **first._description()) as problem:
+            yield problem
+
     def whole(self, fitted):
         """The estimator as the scorer sees it."""
+        if self._names is not None:
+            fitted.feature_names_in_ = self._names
         if not self.prefix:
             return fitted
         name = self.estimator.steps[-1][0]
@@ -251,13 +268,14 @@ class _Fold:
         if search.error_score == "raise":
             raise error
         score = search.error_score
-        scores = dict.fromkeys(scorers, score) if isinstance(scorers, dict) else score
+        names = scorers if isinstance(scorers, dict) else getattr(scorers, "_scorers", None)
+        scores = score if names is None else dict.fromkeys(names, score)
         row = {
             "test_scores": scores,
             "fit_time": 0.0,
             "score_time": 0.0,
             "n_test_samples": len(self.raw[1]),
-            "fit_error": repr(error),
+            "fit_error": "".join(format_exception(error)),
         }
         if search.return_train_score:
             row["train_scores"] = scores
@@ -293,36 +311,31 @@ def _run_on_cpu(search, base, prefix, tasks, candidates, splits, X, y, scorers, 
 def _fit_group(search, base, prefix, params, numbers, X, y, split, split_number, scorers):
     """Fit and score the settings of one group on one fold, sharing graph and statistics."""
     fold = _Fold(base, prefix, params, X, y, split)
-    rows = []
-    first = fold.candidate(params[0])
-    if first.solver != "fast" or not _targets_are_plain(first, fold.y[0]):
-        for number, setting in zip(numbers, params, strict=True):
-            rows.append((number, split_number, _fit_alone(search, fold, setting, scorers)))
-        return rows
+    rows: list = []
     try:
-        samples_X, Y, classes, multilabel = _checked(first, fold.X_train, fold.y[0])
-        with prepared_samples(samples_X, Y, **first._sample_settings()) as prepared:
-            samples, first_input, affinity, bandwidth = prepared
-            statistics = samples.statistics()
-            for number, setting in zip(numbers, params, strict=True):
-                start = time.perf_counter()
-                model = fold.candidate(setting)
-                model._remember_input(first, classes, multilabel, affinity, bandwidth)
-                try:
-                    result, fitted_map = model._solve(
-                        samples_X, fold.y[0], samples, statistics, first_input
-                    )
-                    model._store(result, fitted_map, statistics, samples_X.shape[0])
-                    row = fold.scored(search, model, scorers, time.perf_counter() - start)
-                except ValueError as error:
-                    row = fold.failed(search, error, scorers)
-                rows.append((number, split_number, row))
-    except ValueError as error:
-        done = {number for number, _, _ in rows}
-        for number in numbers:
-            if number not in done:
-                rows.append((number, split_number, fold.failed(search, error, scorers)))
-    return rows
+        fold.prepare()
+        if _can_share(fold.candidate(params[0])):
+            with fold.described(params[0]) as problem:
+                for setting in params:
+                    rows.append(_fit_described(search, fold, setting, problem, scorers))
+        else:
+            rows += [_fit_alone(search, fold, setting, scorers) for setting in params]
+    except Exception as error:  # as GridSearchCV: whatever a setting leads a fit to
+        rows += [fold.failed(search, error, scorers)] * (len(params) - len(rows))
+    return [(number, split_number, row) for number, row in zip(numbers, rows, strict=True)]
+
+
+def _fit_described(search, fold, setting, problem, scorers):
+    """Row of one setting on a fold that is described already."""
+    start = time.perf_counter()
+    model = fold.candidate(setting)
+    try:
+        model._validate_params()
+        task = model._task(model.n_components, model.n_layers)
+        model._fit_problem(problem, task, fold.X_train, fold.y[0])
+    except Exception as error:
+        return fold.failed(search, error, scorers)
+    return fold.scored(search, model, scorers, time.perf_counter() - start)
 
 
 def _fit_alone(search, fold, setting, scorers):
@@ -330,32 +343,14 @@ def _fit_alone(search, fold, setting, scorers):
     model = fold.candidate(setting)
     try:
         model.fit(fold.X_train, fold.y[0])
-    except ValueError as error:
+    except Exception as error:
         return fold.failed(search, error, scorers)
     return fold.scored(search, model, scorers, time.perf_counter() - start)
 
 
-def _targets_are_plain(model, y):
-    """Whether settings can share one encoding: all labels known, of equal weight, sizes given."""
-    if not scipy.sparse.issparse(y):
-        y = to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
-    return (
-        model.class_weight is None
-        and "auto" not in (model.n_components, model.n_layers)
-        and bool(labelled_samples(y, model.unlabelled).all())
-    )
-
-
-def _checked(model, X, y):
-    """Samples and targets as JPlay's own fit would check them."""
-    X, y = model._validated(X, y)
-    if not _targets_are_plain(model, y):
-        raise ValueError(
-            "`device` should be None where samples lack a label, `class_weight` is set or a size "
-            "is 'auto', got a device. Such settings are fitted one by one on the CPU."
-        )
-    Y, classes, multilabel = encode_targets(y, X)
-    return X, Y, classes, multilabel
+def _can_share(model):
+    """Whether settings can share one description; a choice of sizes describes parts of it."""
+    return not any(isinstance(size, str) for size in (model.n_components, model.n_layers))
 
 
 def _run_on_device(search, base, prefix, tasks, candidates, splits, X, y, scorers, progress):
@@ -365,81 +360,93 @@ def _run_on_device(search, base, prefix, tasks, candidates, splits, X, y, scorer
     for n_done, task in enumerate(tasks, start=1):
         params = [candidates[i] for i in task]
         folds = [_Fold(base, prefix, params, X, y, split) for split in splits]
-        first = folds[0].candidate(params[0])
-        if first.solver != "fast":
-            raise ValueError(
-                f"`solver` should be 'fast' for a search on a device, got {first.solver!r}. "
-                "Leave `device` at None to search over the published schedule."
-            )
-        pieces += _batch(search, folds, first, params, task, scorers, torch)
+        _check_batch(folds[0].candidate(params[0]))
+        pieces += _batch(search, folds, params, task, scorers, torch)
         if progress is not None:
             progress(n_done, len(tasks))
     return _ordered(pieces, len(candidates), len(splits))
 
 
-def _batch(search, folds, first, params, numbers, scorers, torch):
+def _check_batch(model):
+    """Refuse settings that cannot be part of a batch."""
+    if isinstance(model._task(None, 1).schedule, PaperSchedule):
+        raise ValueError(
+            f"`solver` should be 'fast' for a search on a device, got {model.solver!r}. "
+            "Leave `device` at None to search over the published schedule."
+        )
+    if isinstance(model.gamma, LabelPenalty):
+        raise ValueError(
+            f"`gamma` should be a number for a search on a device, got {model.gamma!r}. Leave "
+            "`device` at None to search over such penalties."
+        )
+    if isinstance(model.unlabelled, Propagation) or not _can_share(model):
+        raise ValueError(
+            "`device` should be None if labels are propagated or a size is 'auto', got a device. "
+            "Such settings are fitted one by one on the CPU."
+        )
+
+
+def _batch(search, folds, params, numbers, scorers, torch):
+    """Rows of the settings on all folds, solved together; those that cannot be have failed."""
+    refused = {j: _refusal(folds[0].candidate(setting)) for j, setting in enumerate(params)}
+    solved = [j for j, error in refused.items() if error is None]
+    rows = {}
+    if solved:
+        try:
+            fitted = _solved_rows(search, folds, [params[j] for j in solved], scorers, torch)
+            rows = {(i, solved[j]): row for (i, j), row in fitted.items()}
+        except Exception as error:  # of the samples, the graph or the steps before
+            refused |= dict.fromkeys(solved, error)
+    return [
+        (number, i, rows.get((i, j)) or fold.failed(search, refused[j], scorers))
+        for i, fold in enumerate(folds)
+        for j, number in enumerate(numbers)
+    ]
+
+
+def _refusal(model):
+    """The error by which a setting is refused, or None."""
+    try:
+        model._validate_params()
+    except ValueError as error:
+        return error
+    return None
+
+
+def _solved_rows(search, folds, params, scorers, torch):
+    """Rows by the positions of fold and setting."""
     start = time.perf_counter()
     reference = torch.zeros(1, dtype=torch.float64, device=search.device)
-    prepared, inputs = [], []
+    problems = []
     for fold in folds:
-        samples_X, Y, classes, multilabel = _checked(first, fold.X_train, fold.y[0])
-        settings = first._sample_settings()
-        with prepared_samples(like(samples_X, reference), like(Y, reference), **settings) as (
-            samples,
-            first_input,
-            affinity,
-            bandwidth,
-        ):
-            prepared.append((samples, samples.statistics()))
-        inputs.append((samples_X, classes, multilabel, first_input, affinity, bandwidth))
-    sizes = [
-        resolve_layer_sizes(
-            first.layer_sizes,
-            first.n_layers,
-            first.n_components,
-            locality_preserving_projections(statistics).shape[0],
-        )
-        for _, statistics in prepared
-    ]
+        fold.prepare()
+        with fold.described(params[0], reference) as problem:
+            problems.append(problem)
     models = [[fold.candidate(setting) for setting in params] for fold in folds]
-    pieces = []
-    for layer_sizes in {tuple(size) for size in sizes}:
-        chosen = [i for i, size in enumerate(sizes) if tuple(size) == layer_sizes]
-        results = solve_joint_batch(
-            [prepared[i] for i in chosen],
-            list(layer_sizes),
-            [model._model() for model in models[0]],
-            first._schedule(),
-        )
-        fit_time = (time.perf_counter() - start) / (len(chosen) * len(params))
-        for i, fold_results in zip(chosen, results, strict=True):
-            samples_X, classes, multilabel, first_input, affinity, bandwidth = inputs[i]
-            for number, model, result in zip(numbers, models[i], fold_results, strict=True):
-                if result is None:
-                    row = _fit_alone(search, folds[i], params[numbers.index(number)], scorers)
-                    pieces.append((number, i, row))
-                    continue
-                model._remember_input(first, classes, multilabel, affinity, bandwidth)
-                model.layer_sizes_ = list(layer_sizes)
-                statistics = prepared[i][1]
-
-                def fitted_map(
-                    thetas, coef, model=model, statistics=statistics, first_input=first_input
-                ):
-                    dtype = statistics.X_root.dtype
-                    fitted = model._fitted_map(dtype, statistics, first_input, thetas, coef)
-                    return {name: _on_host(value) for name, value in fitted.items()}
-
-                try:
-                    model._store(result, fitted_map, statistics, samples_X.shape[0])
-                    row = folds[i].scored(search, model, scorers, fit_time)
-                except ValueError as error:
-                    row = folds[i].failed(search, error, scorers)
-                pieces.append((number, i, row))
-    return pieces
+    tasks = [model._task(model.n_components, model.n_layers) for model in models[0]]
+    solutions = solve_batch(problems, tasks)
+    fit_time = (time.perf_counter() - start) / (len(folds) * len(params))
+    rows = {}
+    for i, fold in enumerate(folds):
+        for j, setting in enumerate(params):
+            model, solution = models[i][j], solutions[i][j]
+            if solution is None:
+                rows[i, j] = _fit_alone(search, fold, setting, scorers)
+            elif isinstance(solution, ValueError):
+                rows[i, j] = fold.failed(search, solution, scorers)
+            else:
+                solution = replace(solution, attributes=_on_host(solution.attributes))
+                model._fit_problem(
+                    problems[i], tasks[j], fold.X_train, fold.y[0], solution=solution
+                )
+                rows[i, j] = fold.scored(search, model, scorers, fit_time)
+    return rows
 
 
 def _on_host(value):
+    """Arrays in host memory, in lists and dictionaries as well."""
+    if isinstance(value, dict):
+        return {name: _on_host(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_on_host(item) for item in value]
     return to_numpy(value) if hasattr(value, "device") else value

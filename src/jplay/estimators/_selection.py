@@ -8,10 +8,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state
 
-from jplay.estimators._targets import is_multilabel, labelled_samples
+from jplay._array_api import rows_of, to_numpy
+from jplay.numerics.graph import NeighborGraph
 from jplay.numerics.stratification import iterative_folds
+from jplay.problems import described
+from jplay.problems.graphs import check_affinity
+from jplay.problems.targets import check_sample_weight, encode_targets, host_targets
 
 N_FOLDS = 5
 LAYER_CHOICES = (1, 2, 3)
@@ -31,7 +34,7 @@ class Selection:
     """The simplest one within a standard error of it."""
 
 
-def one_standard_error(scores):
+def one_standard_error(scores: Any) -> tuple[int, int]:
     """Position of the first candidate as good as the best, within its standard error.
 
     Parameters
@@ -55,14 +58,14 @@ def one_standard_error(scores):
     return int(np.flatnonzero(means >= means[best] - error)[0]), best
 
 
-def component_choices(n_features, n_samples, n_outputs):
+def component_choices(n_features: int, n_samples: int, n_outputs: int) -> list[int]:
     """Dimensions to try: doubling from 2, with the number of outputs, up to what there is."""
     most = max(1, min(n_features, n_samples // 2, 160))
     doubling = [2**k for k in range(1, 8)]
     return sorted({min(size, most) for size in (*doubling, n_outputs) if size >= 2} or {most})
 
 
-def choose_architecture(estimator, X, y, sample_weight=None):
+def choose_architecture(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Selection:
     """Dimension and depth by cross-validated score and the one-standard-error rule.
 
     Parameters
@@ -78,72 +81,80 @@ def choose_architecture(estimator, X, y, sample_weight=None):
     -------
     Selection
     """
-    labelled = np.flatnonzero(labelled_samples(y, estimator.unlabelled))
-    others = np.setdiff1d(np.arange(len(y)), labelled)
-    multilabel = is_multilabel(y)
-    n_outputs = y.shape[1] if multilabel else len(np.unique(y[labelled]))
+    y = host_targets(y)
+    targets = encode_targets(y, estimator.unlabelled)
+    labelled, others = np.flatnonzero(targets.labelled), np.flatnonzero(~targets.labelled)
     sizes = (
-        component_choices(X.shape[1], len(labelled), n_outputs)
+        component_choices(X.shape[1], len(labelled), len(targets.code.classes))
         if estimator.n_components == "auto"
         else [estimator.n_components]
     )
     depths = LAYER_CHOICES if estimator.n_layers == "auto" else [estimator.n_layers]
     candidates = [(size, depth) for size in sizes for depth in depths]
-    folds = _folds(estimator, y, labelled, multilabel)
+    folds = _folds(targets, labelled)
     scores = np.full((len(candidates), len(folds)), -np.inf)
-    for at, (size, depth) in enumerate(candidates):
-        for fold, held in enumerate(folds):
-            train = np.concatenate([np.setdiff1d(labelled, held), others])
-            scores[at, fold] = _score(estimator, size, depth, X, y, train, held, sample_weight)
-    if not np.isfinite(scores).all(axis=1).any():
+    for fold, held in enumerate(folds):
+        train = np.concatenate([np.setdiff1d(labelled, held), others])
+        scores[:, fold] = _scores(estimator, candidates, X, y, train, held, sample_weight, targets)
+    usable = np.isfinite(scores).all(axis=1)
+    if not usable.any():
         raise ValueError(
             "`n_components` and `n_layers` should be numbers for these samples, got 'auto', for "
             "which no candidate could be fitted in every fold. Give more labelled samples."
         )
-    usable = np.isfinite(scores).all(axis=1)
     candidates = [pair for pair, keep in zip(candidates, usable, strict=True) if keep]
     scores = scores[usable]
     chosen, best = one_standard_error(scores)
     return Selection(candidates, scores, candidates[best], candidates[chosen])
 
 
-def _folds(estimator, y, labelled, multilabel):
-    """Positions of the held-out labelled samples of every fold."""
-    rng = check_random_state(0 if estimator.random_state is None else estimator.random_state)
-    if multilabel:
-        Y = y.toarray() if hasattr(y, "toarray") else y
+def _folds(targets, labelled):
+    """Positions of the held-out labelled samples of every fold; always the same folds."""
+    if targets.code.multilabel:
         n_splits = min(N_FOLDS, len(labelled) // 2)
-        dealt = iterative_folds(Y[labelled], n_splits, rng)
+        dealt = iterative_folds(targets.Y[labelled], n_splits, np.random.RandomState(0))
         return [labelled[dealt == fold] for fold in range(n_splits)]
-    smallest = np.unique(y[labelled].astype(str), return_counts=True)[1].min()
+    codes = targets.Y[labelled].argmax(axis=1)
+    smallest = int(np.bincount(codes).min())
     if smallest < 2:
         raise ValueError(
-            "`n_components` and `n_layers` should be numbers where a class has one labelled "
+            "`n_components` and `n_layers` should be numbers if a class has one labelled "
             "sample only, got 'auto', which needs two or more of each to cross-validate. Label "
             "more samples or set the numbers."
         )
-    splitter = StratifiedKFold(min(N_FOLDS, int(smallest)), shuffle=True, random_state=rng)
-    codes = y[labelled].astype(str)
+    splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=0)
     return [labelled[held] for _, held in splitter.split(codes, codes)]
 
 
-def _score(estimator, size, depth, X, y, train, held, sample_weight):
-    model = clone(estimator).set_params(n_components=size, n_layers=depth, verbose=0)
-    if not isinstance(model.affinity, str) and not callable(model.affinity):
-        model.set_params(affinity=model.affinity[train][:, train])
-    weight = None if sample_weight is None else sample_weight[train]
+def _scores(estimator, candidates, X, y, train, held, sample_weight, targets):
+    """Score of every candidate on one fold, which is described once."""
+    description = estimator._description()
+    graph = description["graph"]
+    if isinstance(graph, NeighborGraph):
+        raise ValueError(
+            "`graph` should be a HeatGraph or a function if `n_components` or `n_layers` is "
+            "'auto', got a NeighborGraph, which has no part for a fold. Set the numbers."
+        )
+    if graph is not None and not callable(graph):
+        description["graph"] = check_affinity(graph, X.shape[0])[train][:, train]
+    weight = check_sample_weight(sample_weight, y)
+    weight = None if weight is None else weight[train]
+    X_train, X_held = rows_of(X, train), rows_of(X, held)
+    scores = np.full(len(candidates), -np.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
-        try:
-            model.fit(X[train], y[train], sample_weight=weight)
-        except ValueError as error:
-            if "n_components" in str(error):  # more than the fold's samples span
-                return -np.inf
-            raise
-    truth = y[held]
-    if is_multilabel(y):
-        found = model.decision_function(X[held])
-        truth = truth.toarray() if hasattr(truth, "toarray") else truth
-        return -float(np.mean((truth - found) ** 2))
-    return float(np.mean(model.predict(X[held]) == truth))
+        with described(X_train, y[train], weight, **description) as problem:
+            for at, (size, depth) in enumerate(candidates):
+                if size is not None and size > problem.rank:
+                    continue
+                model = clone(estimator)
+                model._fit_problem(problem, model._task(size, depth), X_train, y[train])
+                scores[at] = _score(model, X_held, targets, y, held)
+    return scores
+
+
+def _score(model, X, targets, y, held):
+    if targets.code.multilabel:
+        return -float(np.mean((targets.Y[held] - to_numpy(model.decision_function(X))) ** 2))
+    return float(np.mean(host_targets(model.predict(X)) == y[held]))

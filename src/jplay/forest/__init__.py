@@ -1,5 +1,6 @@
 """Canonical correlation forests (Rainforth and Wood, 2015)."""
 
+from jplay._documentation import link_documentation as _link
 from jplay.forest._estimators import (
     CanonicalCorrelationForestClassifier,
     CanonicalCorrelationForestRegressor,
@@ -11,3 +12,5 @@ __all__ = [
     "CanonicalCorrelationForestRegressor",
     "CanonicalCorrelationTree",
 ]
+
+_link(CanonicalCorrelationForestClassifier, CanonicalCorrelationForestRegressor)
