@@ -10,19 +10,25 @@ from jplay.datasets._fingerprint import fingerprint
 from jplay.datasets._folder import get_data_home
 from jplay.datasets._multilabel import fetch_multilabel
 from jplay.datasets._scenes import fetch_houston2013, fetch_indian_pines
+from jplay.datasets._spatial_splits import SpatialBlockSplit, connected_fields
 from jplay.datasets._synthetic import make_hyperspectral_scene
+from jplay.datasets.registry import DATASETS, DatasetEntry
 from jplay.datasets.splits import (
     IterativeStratifiedKFold,
     RepeatedPerClassSplit,
-    SpatialBlockSplit,
-    repeated_per_class_splits,
+    draw_per_class,
     split_per_class,
+    stratified_folds,
 )
 
 __all__ = [
+    "DATASETS",
+    "DatasetEntry",
     "IterativeStratifiedKFold",
     "RepeatedPerClassSplit",
     "SpatialBlockSplit",
+    "connected_fields",
+    "draw_per_class",
     "fetch_ar",
     "fetch_extended_yale_b",
     "fetch_houston2013",
@@ -33,6 +39,6 @@ __all__ = [
     "load_digits",
     "load_wine",
     "make_hyperspectral_scene",
-    "repeated_per_class_splits",
     "split_per_class",
+    "stratified_folds",
 ]

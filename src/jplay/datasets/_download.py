@@ -1,5 +1,6 @@
 """Downloads that resume after a dropped connection and are checked against a pinned hash."""
 
+import os
 from pathlib import Path
 
 from jplay._optional import import_optional
@@ -44,6 +45,10 @@ def download(url, path, sha256):
     return path
 
 
+def _without_links(path, flags):
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 class _NoSuchFile(Exception):
     """The server answered that it does not have the file: asking again would not help."""
 
@@ -57,6 +62,8 @@ class _ResumingDownloader:
     def __call__(self, url, output_file, pooch):
         import requests
 
+        if self.part.is_symlink():
+            self.part.unlink()  # a link would be followed to a file that is not ours
         offset = self.part.stat().st_size if self.part.exists() else 0
         headers = {"Range": f"bytes={offset}-"} if offset else {}
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
@@ -75,7 +82,7 @@ class _ResumingDownloader:
 
         promised = response.headers.get("Content-Length")
         received = 0
-        with self.part.open(mode) as file:
+        with open(self.part, mode, opener=_without_links) as file:
             for chunk in response.iter_content(_CHUNK):
                 file.write(chunk)
                 received += len(chunk)

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
+from jplay.datasets.registry import DATASETS
 from jplay.datasets.splits import split_per_class
 
 
@@ -35,7 +36,7 @@ def load_digits(*, dtype=np.float64, random_state=0, return_X_y=False):
     from sklearn import datasets
 
     digits = datasets.load_digits()
-    bunch = _table(digits, "digit", dtype, random_state, n_train=50)
+    bunch = _bunch("digits", digits, "digit", dtype, random_state, n_train=50)
     bunch.update(images=bunch.data.reshape(-1, 8, 8), image_shape=(8, 8))
     return (bunch.data, bunch.target) if return_X_y else bunch
 
@@ -53,21 +54,22 @@ def load_wine(*, dtype=np.float64, random_state=0, return_X_y=False):
     """
     from sklearn import datasets
 
-    bunch = _table(datasets.load_wine(), "cultivar", dtype, random_state, n_train=20)
+    bunch = _bunch("wine", datasets.load_wine(), "cultivar", dtype, random_state, n_train=20)
     return (bunch.data, bunch.target) if return_X_y else bunch
 
 
-def _table(loaded, noun, dtype, random_state, n_train):
+def _bunch(name, loaded, noun, dtype, random_state, n_train):
+    entry = DATASETS[name]
     train, test = split_per_class(loaded.target, n_train, small=None, random_state=random_state)
     return Bunch(
         data=loaded.data.astype(dtype),
         target=loaded.target.astype(np.int64),
-        target_names=np.array([f"{noun} {k}" for k in range(len(loaded.target_names))]),
+        target_names=np.array([f"{noun} {k}" for k in range(entry.n_classes)]),
         split="random",
         train_indices=train,
         test_indices=test,
         DESCR=loaded.DESCR,
-        source="UCI Machine Learning Repository, as shipped with scikit-learn",
-        licence="Creative Commons Attribution 4.0 International (CC BY 4.0)",
+        source=entry.source,
+        licence=entry.licence,
         filenames=[],
     )

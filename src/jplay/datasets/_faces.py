@@ -4,11 +4,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from jplay.datasets._folder import require_file
-from jplay.datasets._readers import check_labels, pick_array, read_arrays
-from jplay.datasets._registry import AR, EXTENDED_YALE_B
-
-FORMATS = (".mat", ".npz")
-YALE_B_STEMS = ("YaleB_32x32", "ExtendedYaleB_32x32", "YaleB")
+from jplay.datasets.readers import check_labels, pick_array, read_arrays
+from jplay.datasets.registry import DATASETS
 
 
 def fetch_ar(*, data_home=None, dtype=np.float64, return_X_y=False):
@@ -42,14 +39,15 @@ def fetch_ar(*, data_home=None, dtype=np.float64, return_X_y=False):
     >>> faces.data[faces.train_indices].shape  # doctest: +SKIP
     (700, 2580)
     """
-    path = require_file(AR, ["AR_DAT"], FORMATS, data_home)
+    entry = DATASETS["ar"]
+    path = require_file(entry, "faces", data_home)
     arrays = read_arrays(path)
-    train = pick_array(path, arrays, ["NewTrain_DAT"], (2580, 700))
-    test = pick_array(path, arrays, ["NewTest_DAT"], (2580, 699))
-    y_train = check_labels(path, _vector(path, arrays, "trainlabels", 700), 100, counts=700)
-    y_test = check_labels(path, _vector(path, arrays, "testlabels", 699), 100, counts=699)
+    train = pick_array(path, arrays, ["NewTrain_DAT"], (entry.n_features, entry.n_train))
+    test = pick_array(path, arrays, ["NewTest_DAT"], (entry.n_features, entry.n_test))
+    y_train = _subjects(path, arrays, "trainlabels", entry.n_train, entry.n_classes)
+    y_test = _subjects(path, arrays, "testlabels", entry.n_test, entry.n_classes)
     return _faces(
-        AR,
+        entry,
         path,
         columns=np.hstack([train, test]).T,
         target=np.concatenate([y_train, y_test]),
@@ -57,8 +55,8 @@ def fetch_ar(*, data_home=None, dtype=np.float64, return_X_y=False):
         dtype=dtype,
         return_X_y=return_X_y,
         split="sessions",
-        train_indices=np.arange(700),
-        test_indices=np.arange(700, 1399),
+        train_indices=np.arange(entry.n_train),
+        test_indices=np.arange(entry.n_train, entry.n_samples),
     )
 
 
@@ -66,7 +64,7 @@ def fetch_extended_yale_b(*, data_home=None, dtype=np.float64, return_X_y=False)
     """Load the Extended Yale-B faces: 38 subjects under some 64 illuminations each.
 
     2414 grey images of 32 x 32 pixels. There is no fixed split; the customary one draws 10 images
-    per subject for training, ten times: ``repeated_per_class_splits(10)``.
+    per subject for training, ten times: ``RepeatedPerClassSplit(10)``.
 
     Parameters
     ----------
@@ -86,17 +84,18 @@ def fetch_extended_yale_b(*, data_home=None, dtype=np.float64, return_X_y=False)
 
     Examples
     --------
-    >>> from jplay.datasets import fetch_extended_yale_b, repeated_per_class_splits
+    >>> from jplay.datasets import RepeatedPerClassSplit, fetch_extended_yale_b
     >>> faces = fetch_extended_yale_b()  # doctest: +SKIP
-    >>> cv = repeated_per_class_splits(10, random_state=0)
+    >>> cv = RepeatedPerClassSplit(10, random_state=0)
     >>> train, test = next(cv.split(faces.data, faces.target))  # doctest: +SKIP
     """
-    path = require_file(EXTENDED_YALE_B, YALE_B_STEMS, FORMATS, data_home)
+    entry = DATASETS["extended_yale_b"]
+    path = require_file(entry, "faces", data_home)
     arrays = read_arrays(path)
-    pixels = pick_array(path, arrays, ["fea"], (2414, 1024))
-    target = check_labels(path, _vector(path, arrays, "gnd", 2414), 38, counts=2414)
+    pixels = pick_array(path, arrays, ["fea"], (entry.n_samples, entry.n_features))
+    target = _subjects(path, arrays, "gnd", entry.n_samples, entry.n_classes)
     return _faces(
-        EXTENDED_YALE_B,
+        entry,
         path,
         columns=pixels,
         target=target,
@@ -107,31 +106,31 @@ def fetch_extended_yale_b(*, data_home=None, dtype=np.float64, return_X_y=False)
     )
 
 
-def _vector(path, arrays, name, size):
+def _subjects(path, arrays, name, size, n_subjects):
     flat = {key: value.ravel() for key, value in arrays.items() if value.size == size}
-    return pick_array(path, flat, [name], (size,))
+    return check_labels(path, pick_array(path, flat, [name], (size,)), n_subjects, counts=size)
 
 
-def _faces(info, path, *, columns, target, image_shape, dtype, return_X_y, **extra):
+def _faces(entry, path, *, columns, target, image_shape, dtype, return_X_y, **extra):
     """Assemble the Bunch; the files hold each image column by column, as MATLAB does."""
     height, width = image_shape
     images = np.swapaxes(columns.reshape(-1, width, height), 1, 2).astype(dtype, order="C")
     data = images.reshape(len(images), -1)
     if return_X_y:
         return data, target
-    n_subjects = int(target.max())
     return Bunch(
         data=data,
         images=images,
         image_shape=image_shape,
         target=target,
-        target_names=np.array([f"subject {k}" for k in range(1, n_subjects + 1)]),
+        target_names=np.array([f"subject {k}" for k in range(1, entry.n_classes + 1)]),
         **extra,
         DESCR=(
-            f"{info.title}\n\n{len(data)} grey images of {height} x {width} pixels, values 0 to "
-            f"255, of {n_subjects} subjects.\n\nSource: {info.source}.\nLicence: {info.licence}."
+            f"{entry.title}\n\n{len(data)} grey images of {height} x {width} pixels, values 0 to "
+            f"255, of {entry.n_classes} subjects.\n\nSource: {entry.source}.\n"
+            f"Licence: {entry.licence}."
         ),
-        source=info.source,
-        licence=info.licence,
+        source=entry.source,
+        licence=entry.licence,
         filenames=[str(path)],
     )

@@ -37,56 +37,54 @@ def get_data_home(data_home=None):
     return Path(pooch.os_cache("jplay"))
 
 
-def find_file(info, stems, suffixes, data_home):
-    """Return the path of the first file present among ``stems`` x ``suffixes``, or None.
+def find_file(entry, role, data_home):
+    """Return the path of the file of a role under any accepted name, or None.
 
-    A file counts in the data set's own folder and directly in the data folder. Where none is there,
-    a known file is downloaded if it has an address.
+    A file counts in the data set's folder and directly in the data folder. If none is there, a
+    known file is downloaded if it has an address.
     """
-    path = local_file(info, stems, suffixes, data_home)
-    return _download_known(info, stems, get_data_home(data_home)) if path is None else path
+    path = local_file(entry, role, data_home)
+    return _download_known(entry, role, get_data_home(data_home)) if path is None else path
 
 
-def local_file(info, stems, suffixes, data_home):
+def local_file(entry, role, data_home):
     """Find a file as :func:`find_file` does, among those that are there already."""
-    home = get_data_home(data_home)
-    for folder in (home / info.folder, home):
-        for stem in stems:
-            for suffix in suffixes:
+    home, wanted = get_data_home(data_home), entry.files[role]
+    for folder in (home / entry.folder, home):
+        for stem in wanted.stems:
+            for suffix in wanted.suffixes:
                 path = folder / f"{stem}{suffix}"
                 if path.is_file():
                     return path
     return None
 
 
-def require_file(info, stems, suffixes, data_home):
+def require_file(entry, role, data_home):
     """Find a file as :func:`find_file` does, or say what to request where and how to name it."""
-    path = find_file(info, stems, suffixes, data_home)
+    path = find_file(entry, role, data_home)
     if path is None:
-        raise not_found(info, stems, suffixes, data_home)
+        raise not_found(entry, [role], data_home)
     return path
 
 
-def not_found(info, stems, suffixes, data_home):
-    """Build the error that tells a person how to obtain a file."""
-    home = get_data_home(data_home)
-    name = f"{stems[0]}{suffixes[0]}"
-    alternatives = [f"named {stem}" for stem in stems[1:]] + [f"as {end}" for end in suffixes[1:]]
+def not_found(entry, roles, data_home):
+    """Build the error that tells a person how to obtain a file; the first of the roles is named."""
+    home, wanted = get_data_home(data_home), entry.files[roles[0]]
+    stems = [stem for role in roles for stem in entry.files[role].stems]
+    alternatives = [f"named {stem}" for stem in stems[1:]]
+    alternatives += [f"as {suffix}" for suffix in wanted.suffixes[1:]]
     also = f" (accepted too: {', '.join(alternatives)})" if alternatives else ""
     return DatasetNotFoundError(
-        f"{info.title}: no file '{name}' in the data folder {home}. {info.request}; save it as "
-        f"{home / info.folder / name}{also}. Licence: {info.licence}. The folder is chosen by "
-        f"`data_home` or by the environment variable {FOLDER_VARIABLE}."
+        f"{wanted.title or entry.title}: no file '{wanted.name}' in the data folder {home}. "
+        f"{wanted.request or entry.request}; save it as {home / entry.folder / wanted.name}{also}. "
+        f"Licence: {wanted.licence or entry.licence}. The folder is chosen by `data_home` or by "
+        f"the environment variable {FOLDER_VARIABLE}."
     )
 
 
-def _download_known(info, stems, home):
-    mirror = os.environ.get(MIRROR_VARIABLE)
-    for stem in stems:
-        known = info.known_file(stem)
-        if known is None:
-            continue
-        url = f"{mirror.rstrip('/')}/{info.folder}/{known.name}" if mirror else known.url
-        if url:
-            return download(url, home / info.folder / known.name, known.sha256)
-    return None
+def _download_known(entry, role, home):
+    mirror, known = os.environ.get(MIRROR_VARIABLE), entry.files[role]
+    url = f"{mirror.rstrip('/')}/{entry.folder}/{known.name}" if mirror else known.url
+    if url is None or known.sha256 is None:
+        return None
+    return download(url, home / entry.folder / known.name, known.sha256)

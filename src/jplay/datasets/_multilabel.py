@@ -3,17 +3,10 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from jplay.datasets._folder import find_file, not_found
-from jplay.datasets._readers import pick_array, read_arff, read_arrays
-from jplay.datasets._registry import MULTILABEL
+from jplay.datasets._folder import find_file, require_file
+from jplay.datasets.readers import pick_array, read_arff, read_arrays
+from jplay.datasets.registry import DATASETS
 from jplay.exceptions import CorruptFileError
-
-# name: training samples, test samples, features, labels
-_SIZES = {
-    "yeast": (1500, 917, 103, 14),
-    "emotions": (391, 202, 72, 6),
-    "bibtex": (4880, 2515, 1836, 159),
-}
 
 
 def fetch_multilabel(name, *, data_home=None, dtype=np.float64, return_X_y=False):
@@ -46,14 +39,13 @@ def fetch_multilabel(name, *, data_home=None, dtype=np.float64, return_X_y=False
     >>> yeast.data[yeast.train_indices].shape, yeast.target.shape  # doctest: +SKIP
     ((1500, 103), (2417, 14))
     """
-    if name not in _SIZES:
+    known = [entry.name for entry in DATASETS.values() if entry.loader == "fetch_multilabel"]
+    if name not in known:
         raise ValueError(
-            f"`name` should be one of {', '.join(sorted(_SIZES))}, got {name!r}. Choose one of "
-            "them."
+            f"`name` should be one of {', '.join(sorted(known))}, got {name!r}. Choose one of them."
         )
-    info = MULTILABEL[name]
-    n_train, n_test, n_features, n_labels = _SIZES[name]
-    parts, filenames = _read_parts(info, name, data_home)
+    entry = DATASETS[name]
+    parts, filenames = _read_parts(entry, data_home)
     data = np.concatenate([parts["X_train"], parts["X_test"]]).astype(dtype)
     target = np.concatenate([parts["Y_train"], parts["Y_test"]]).astype(np.int64)
     if return_X_y:
@@ -61,34 +53,34 @@ def fetch_multilabel(name, *, data_home=None, dtype=np.float64, return_X_y=False
     return Bunch(
         data=data,
         target=target,
-        target_names=np.array([f"label {k}" for k in range(1, n_labels + 1)]),
+        target_names=np.array([f"label {k}" for k in range(1, entry.n_classes + 1)]),
         split="fixed",
-        train_indices=np.arange(n_train),
-        test_indices=np.arange(n_train, n_train + n_test),
+        train_indices=np.arange(entry.n_train),
+        test_indices=np.arange(entry.n_train, entry.n_samples),
         DESCR=(
-            f"{info.title}\n\n{n_train} training and {n_test} test samples, {n_features} features, "
-            f"{n_labels} labels, {target.sum(axis=1).mean():.2f} labels per sample.\n\n"
-            f"Source: {info.source}.\nLicence: {info.licence}."
+            f"{entry.title}\n\n{entry.n_train} training and {entry.n_test} test samples, "
+            f"{entry.n_features} features, {entry.n_classes} labels, "
+            f"{target.sum(axis=1).mean():.2f} labels per sample.\n\n"
+            f"Source: {entry.source}.\nLicence: {entry.licence}."
         ),
-        source=info.source,
-        licence=info.licence,
+        source=entry.source,
+        licence=entry.licence,
         filenames=filenames,
     )
 
 
-def _read_parts(info, name, data_home):
+def _read_parts(entry, data_home):
     """Return the four arrays by name, and the files they came from."""
-    path = find_file(info, [name], (".npz", ".mat"), data_home)
+    path = find_file(entry, "arrays", data_home)
     if path is not None:
         arrays = read_arrays(path)
         paths = dict.fromkeys(("train", "test"), path)
     else:
-        arrays, paths = _read_arff_parts(info, name, data_home)
-    n_train, n_test, n_features, n_labels = _SIZES[name]
+        arrays, paths = _read_arff_parts(entry, data_home)
     parts = {}
-    for part, n_rows in (("train", n_train), ("test", n_test)):
-        X = pick_array(paths[part], arrays, [f"X_{part}"], (n_rows, n_features))
-        Y = pick_array(paths[part], arrays, [f"Y_{part}"], (n_rows, n_labels))
+    for part, n_rows in (("train", entry.n_train), ("test", entry.n_test)):
+        X = pick_array(paths[part], arrays, [f"X_{part}"], (n_rows, entry.n_features))
+        Y = pick_array(paths[part], arrays, [f"Y_{part}"], (n_rows, entry.n_classes))
         if not np.isin(Y, (0, 1)).all():
             raise CorruptFileError(
                 f"'{paths[part]}' should hold labels 0 or 1 in Y_{part}, found values from "
@@ -98,13 +90,11 @@ def _read_parts(info, name, data_home):
     return parts, sorted({str(path) for path in paths.values()})
 
 
-def _read_arff_parts(info, name, data_home):
-    n_labels = _SIZES[name][3]
+def _read_arff_parts(entry, data_home):
+    n_labels = entry.n_classes
     arrays, paths = {}, {}
     for part in ("train", "test"):
-        paths[part] = find_file(info, [f"{name}-{part}"], (".arff",), data_home)
-        if paths[part] is None:
-            raise not_found(info, [f"{name}-{part}"], (".arff",), data_home)
+        paths[part] = require_file(entry, part, data_home)
         table, labels_first = read_arff(paths[part])
         at = n_labels if labels_first else table.shape[1] - n_labels
         left, right = table[:, :at], table[:, at:]

@@ -5,73 +5,22 @@ from sklearn.utils import Bunch
 
 from jplay._optional import import_optional
 from jplay.datasets._folder import find_file, not_found, require_file
-from jplay.datasets._readers import check_labels, pick_array, read_arrays
-from jplay.datasets._registry import (
-    HOUSTON2013,
-    INDIAN_PINES,
-    INDIAN_PINES_MASKS,
-    INDIAN_PINES_UNCORRECTED,
-)
-from jplay.datasets.splits import SpatialBlockSplit, split_per_class
+from jplay.datasets.readers import check_labels, pick_array, read_arrays
+from jplay.datasets.registry import DATASETS
+from jplay.datasets.splits import fixed_halves, split_per_class
 from jplay.exceptions import CorruptFileError
-
-IMAGE_FORMATS = (".mat", ".npy", ".tif", ".tiff")
-_MASK_FORMATS = (".tif", ".tiff", ".mat", ".npy")
 
 _SPATIAL_BUFFER = 2
 
+_PINES = DATASETS["indian_pines"]
 _PINES_SHAPE = (145, 145)
-_PINES_CLASSES = (
-    "Alfalfa",
-    "Corn-notill",
-    "Corn-mintill",
-    "Corn",
-    "Grass-pasture",
-    "Grass-trees",
-    "Grass-pasture-mowed",
-    "Hay-windrowed",
-    "Oats",
-    "Soybean-notill",
-    "Soybean-mintill",
-    "Soybean-clean",
-    "Wheat",
-    "Woods",
-    "Buildings-Grass-Trees-Drives",
-    "Stone-Steel-Towers",
-)
 # The masks number the classes in an order of their own: entry k is the standard class of theirs.
 _PINES_MASK_CLASSES = np.array([0, 2, 3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 1, 7, 9])
 # Bands of the 220 that are removed for water absorption, counted from 1.
 _WATER_INDEX = np.array([*range(104, 109), *range(150, 164), 220]) - 1
 
 _HOUSTON_SHAPE = (349, 1905)
-_HOUSTON_N_BANDS = 144
-_HOUSTON_CLASSES = (
-    "Healthy grass",
-    "Stressed grass",
-    "Synthetic grass",
-    "Trees",
-    "Soil",
-    "Water",
-    "Residential",
-    "Commercial",
-    "Road",
-    "Highway",
-    "Railway",
-    "Parking lot 1",
-    "Parking lot 2",
-    "Tennis court",
-    "Running track",
-)
-HOUSTON_CUBES = (
-    "2013_IEEE_GRSS_DF_Contest_CASI",
-    "2013_IEEE_GRSS_DF_Contest_CASI_349_1905_144",
-    "Houston",
-    "houston",
-    "Houston13",
-)
-HOUSTON_TRAIN_MAPS = ("TRLabel", "2013_IEEE_GRSS_DF_Contest_Samples_TR")
-HOUSTON_TEST_MAPS = ("TSLabel", "2013_IEEE_GRSS_DF_Contest_Samples_VA")
+_HOUSTON = DATASETS["houston2013"]
 
 
 def fetch_indian_pines(
@@ -148,13 +97,12 @@ def fetch_indian_pines(
         split = "random" if maps is None else "fixed"
     every_band = np.linspace(400.0, 2500.0, 220)
     scene = _scene(
-        INDIAN_PINES,
+        _PINES,
         cube=cube.astype(dtype, order="C"),
         ground_truth=standard if maps is None else sum(maps),
         maps=maps,
         split=split,
         random_state=random_state,
-        target_names=_PINES_CLASSES,
         wavelengths=every_band if n_bands == 220 else np.delete(every_band, _WATER_INDEX),
         notes="Wavelengths are nominal (equal steps from 400 to 2500 nm).",
         filenames=filenames,
@@ -212,19 +160,18 @@ def fetch_houston2013(
     filenames += spectra_files
     has_both = cube is not None or len(spectra) > np.count_nonzero(train_map)
     if split == "fixed" and not has_both:
-        raise not_found(HOUSTON2013, ["HSI_TeSet", *HOUSTON_CUBES], IMAGE_FORMATS, data_home)
+        raise not_found(_HOUSTON, ["test_spectra", "cube"], data_home)
     if split == "auto":
         split = "fixed" if has_both else "spatial"
     scene = _scene(
-        HOUSTON2013,
+        _HOUSTON,
         cube=None if cube is None else cube.astype(dtype, order="C"),
         spectra=None if spectra is None else spectra.astype(dtype),
         ground_truth=train_map + test_map if has_both else train_map,
         maps=(train_map, test_map) if split == "fixed" else None,
         split=split,
         random_state=random_state,
-        target_names=_HOUSTON_CLASSES,
-        wavelengths=np.linspace(380.0, 1050.0, _HOUSTON_N_BANDS),
+        wavelengths=np.linspace(380.0, 1050.0, _HOUSTON.n_features),
         notes="Wavelengths are nominal (equal steps from 380 to 1050 nm).",
         filenames=filenames,
     )
@@ -234,24 +181,25 @@ def fetch_houston2013(
 def _read_pines(data_home, n_bands):
     """Return the cube, the standard ground truth and the files they came from."""
     cube, cube_path = _read_pines_cube(data_home, n_bands)
-    truth_path = find_file(INDIAN_PINES, ["Indian_pines_gt"], IMAGE_FORMATS, data_home)
+    truth_path = find_file(_PINES, "ground_truth", data_home)
     if cube is None or truth_path is None:
         packaged_cube, truth = _packaged_pines()
         cube = packaged_cube if cube is None else cube
     if truth_path is not None:
-        truth = _read_map(truth_path, ["indian_pines_gt"], _PINES_SHAPE, 16, counts=10249)
+        truth = _read_map(
+            truth_path, ["indian_pines_gt"], _PINES_SHAPE, _PINES.n_classes, _PINES.n_samples
+        )
     return cube, truth, [str(path) for path in (cube_path, truth_path) if path is not None]
 
 
 def _read_pines_cube(data_home, n_bands):
     """Return the cube and its file, or ``(None, None)`` where the packaged one will do."""
     if n_bands == 200:
-        path = find_file(INDIAN_PINES, ["Indian_pines_corrected"], IMAGE_FORMATS, data_home)
+        path = find_file(_PINES, "cube", data_home)
         if path is not None:
             return _read_cube(path, ["indian_pines_corrected"], (*_PINES_SHAPE, 200)), path
     look = require_file if n_bands == 220 else find_file
-    stems = ["Indian_pines", "19920612_AVIRIS_IndianPine_Site3"]
-    path = look(INDIAN_PINES_UNCORRECTED, stems, IMAGE_FORMATS, data_home)
+    path = look(_PINES, "every_band", data_home)
     if path is None:
         return None, None
     every_band = _read_cube(path, ["indian_pines"], (*_PINES_SHAPE, 220))
@@ -269,14 +217,11 @@ def _packaged_pines():
 def _read_pines_masks(data_home, *, required):
     """Return the two label maps in standard classes, or None where a mask is absent."""
     look = require_file if required else find_file
-    paths = [
-        look(INDIAN_PINES_MASKS, [stem], _MASK_FORMATS, data_home)
-        for stem in ("IndianTR123_temp123", "IndianTE123_temp123")
-    ]
+    paths = [look(_PINES, role, data_home) for role in ("train_mask", "test_mask")]
     if None in paths:
         return None, []
     maps = [
-        _PINES_MASK_CLASSES[_read_map(path, [path.stem], _PINES_SHAPE, 16, counts=counts)]
+        _PINES_MASK_CLASSES[_read_map(path, [path.stem], _PINES_SHAPE, _PINES.n_classes, counts)]
         for path, counts in zip(paths, (695, 9671), strict=True)
     ]
     _check_disjoint(paths[0], paths[1], *maps)
@@ -285,9 +230,10 @@ def _read_pines_masks(data_home, *, required):
 
 def _read_houston_maps(data_home):
     maps, paths = [], []
-    for stems, counts in ((HOUSTON_TRAIN_MAPS, 2832), (HOUSTON_TEST_MAPS, 12197)):
-        path = require_file(HOUSTON2013, stems, IMAGE_FORMATS, data_home)
-        maps.append(_read_map(path, stems, _HOUSTON_SHAPE, 15, counts=counts))
+    for role, counts in (("train_map", _HOUSTON.n_train), ("test_map", _HOUSTON.n_test)):
+        path = require_file(_HOUSTON, role, data_home)
+        stems = _HOUSTON.files[role].stems
+        maps.append(_read_map(path, stems, _HOUSTON_SHAPE, _HOUSTON.n_classes, counts))
         paths.append(str(path))
     _check_disjoint(*paths, *maps)
     return maps[0], maps[1], paths
@@ -295,14 +241,15 @@ def _read_houston_maps(data_home):
 
 def _read_houston_spectra(data_home, train_map, test_map):
     """Return ``(cube, None, files)`` or ``(None, spectra of the labelled pixels, files)``."""
-    path = find_file(HOUSTON2013, HOUSTON_CUBES, IMAGE_FORMATS, data_home)
+    path = find_file(_HOUSTON, "cube", data_home)
     if path is not None:
-        return _read_cube(path, [path.stem], (*_HOUSTON_SHAPE, _HOUSTON_N_BANDS)), None, [str(path)]
-    train_path = find_file(HOUSTON2013, ["HSI_TrSet"], IMAGE_FORMATS, data_home)
+        shape = (*_HOUSTON_SHAPE, _HOUSTON.n_features)
+        return _read_cube(path, [path.stem], shape), None, [str(path)]
+    train_path = find_file(_HOUSTON, "train_spectra", data_home)
     if train_path is None:
-        raise not_found(HOUSTON2013, [*HOUSTON_CUBES, "HSI_TrSet"], IMAGE_FORMATS, data_home)
+        raise not_found(_HOUSTON, ["cube", "train_spectra"], data_home)
     train = _read_spectra(train_path, "HSI_TrSet", train_map)
-    test_path = find_file(HOUSTON2013, ["HSI_TeSet"], IMAGE_FORMATS, data_home)
+    test_path = find_file(_HOUSTON, "test_spectra", data_home)
     if test_path is None:
         return None, train, [str(train_path)]
     test = _read_spectra(test_path, "HSI_TeSet", test_map)
@@ -312,7 +259,7 @@ def _read_houston_spectra(data_home, train_map, test_map):
 
 
 def _read_spectra(path, name, label_map):
-    shape = (np.count_nonzero(label_map), _HOUSTON_N_BANDS)
+    shape = (np.count_nonzero(label_map), _HOUSTON.n_features)
     return pick_array(path, read_arrays(path), [name], shape)
 
 
@@ -340,20 +287,20 @@ def _check_disjoint(train_path, test_path, train_map, test_map):
         )
 
 
-def _scene(info, *, notes, filenames, **content):
+def _scene(entry, *, notes, filenames, **content):
     """Assemble the Bunch of a real scene."""
-    fields = scene_fields(**content)
+    fields = scene_fields(target_names=entry.class_names, **content)
     height, width = fields["ground_truth"].shape
     n_pixels, n_bands = fields["data"].shape
     return Bunch(
         **fields,
         DESCR=(
-            f"{info.title}\n\n{n_pixels} labelled pixels of a scene of {height} x {width} pixels, "
+            f"{entry.title}\n\n{n_pixels} labelled pixels of a scene of {height} x {width} pixels, "
             f"{n_bands} bands, {len(fields['target_names'])} classes. Split: {fields['split']}. "
-            f"{notes}\n\nSource: {info.source}.\nLicence: {info.licence}."
+            f"{notes}\n\nSource: {entry.source}.\nLicence: {entry.licence}."
         ),
-        source=info.source,
-        licence=info.licence,
+        source=entry.source,
+        licence=entry.licence,
         filenames=filenames,
     )
 
@@ -403,14 +350,9 @@ def _split(ground_truth, maps, split, random_state, block_size):
         # 90 and not 100, so that class sizes are those of the fixed masks of Indian Pines.
         return split_per_class(ground_truth[labelled], small_below=90, random_state=random_state)
     if split == "spatial":
-        halves = SpatialBlockSplit(
-            ground_truth,
-            2,
-            block_size=block_size,
-            buffer=_SPATIAL_BUFFER,
-            random_state=random_state,
+        return fixed_halves(
+            ground_truth, block_size=block_size, buffer=_SPATIAL_BUFFER, random_state=random_state
         )
-        return next(halves.split())
     raise ValueError(
         "`split` should be 'random', 'spatial' or None, or for a real scene 'auto' or 'fixed', "
         f"got {split!r}. Choose one of them."

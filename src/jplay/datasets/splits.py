@@ -1,11 +1,65 @@
-"""Ways to divide labelled samples into training and test sets."""
+"""Draws of labelled samples, and ways to divide them into training and test sets."""
 
 import numbers
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
+from jplay.numerics.places import blocks_of, class_counts, deal, within_reach
 from jplay.numerics.stratification import iterative_folds
+
+
+def draw_per_class(y, size, *, random_state=None):
+    """Draw samples from every class: at most a number of each, or a share of each.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        Labels. From an indicator matrix samples are drawn regardless of their labels.
+    size : int or float
+        An int is the maximum number of samples per class; a class with fewer is taken whole. A
+        float between 0 and 1 is the share of every class, of which at least one sample is drawn.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same draw every time.
+
+    Returns
+    -------
+    ndarray of int
+        Sorted positions in ``y``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jplay.datasets import draw_per_class
+    >>> y = np.repeat([1, 2], [300, 40])
+    >>> np.bincount(y[draw_per_class(y, 50, random_state=0)]).tolist()
+    [0, 50, 40]
+    >>> np.bincount(y[draw_per_class(y, 0.1, random_state=0)]).tolist()
+    [0, 30, 4]
+    """
+    y = np.asarray(y)
+    codes = np.zeros(len(y), dtype=int) if y.ndim == 2 else _check_labels(y)
+    if isinstance(size, numbers.Integral):
+        check_count("size", size)
+        return _draw(codes, lambda members: size, random_state)
+    if not 0 < size < 1:
+        raise ValueError(
+            f"`size` should be a number of samples or a share between 0 and 1, got {size!r}. "
+            "Choose for example 10 or 0.5."
+        )
+    return _draw(codes, lambda members: max(1, round(size * members.size)), random_state)
+
+
+def _draw(y, wanted, random_state):
+    """Draw ``wanted(members)`` samples of each class, or the whole class if it has no more."""
+    rng = check_random_state(random_state)
+    drawn = []
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        n_drawn = wanted(members)
+        drawn.append(members if n_drawn >= members.size else rng.permutation(members)[:n_drawn])
+    return np.sort(np.concatenate(drawn))
 
 
 def split_per_class(y, n_train=50, *, small=15, small_below=100, random_state=None):
@@ -21,7 +75,7 @@ def split_per_class(y, n_train=50, *, small=15, small_below=100, random_state=No
         Training samples of a class with fewer than ``small_below`` samples. ``None`` treats every
         class alike.
     small_below : int, default=100
-        Where a class begins to count as small.
+        Size below which a class counts as small.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same draw every time.
 
@@ -43,20 +97,20 @@ def split_per_class(y, n_train=50, *, small=15, small_below=100, random_state=No
     check_count("n_train", n_train)
     if small is not None:
         check_count("small", small)
-    rng = check_random_state(random_state)
-    is_train = np.zeros(y.size, dtype=bool)
-    for label in np.unique(y):
-        members = np.flatnonzero(y == label)
-        wanted = small if small is not None and members.size < small_below else n_train
-        if wanted >= members.size:
-            name = "small" if small is not None and members.size < small_below else "n_train"
+
+    def wanted(members):
+        is_small = small is not None and members.size < small_below
+        number = small if is_small else n_train
+        if number >= members.size:
             raise ValueError(
-                f"`{name}` should be smaller than the size of every class it applies to, got "
-                f"{wanted} with {members.size} samples in class {label!r}. Draw fewer or leave "
-                "that class out."
+                f"`{'small' if is_small else 'n_train'}` should be smaller than the size of every "
+                f"class it applies to, got {number} with {members.size} samples in class "
+                f"{y[members[0]]!r}. Draw fewer or leave that class out."
             )
-        is_train[rng.permutation(members)[:wanted]] = True
-    return np.flatnonzero(is_train), np.flatnonzero(~is_train)
+        return number
+
+    train = _draw(y, wanted, random_state)
+    return train, np.setdiff1d(np.arange(y.size), train)
 
 
 class RepeatedPerClassSplit:
@@ -112,16 +166,61 @@ class RepeatedPerClassSplit:
         )
 
 
-def repeated_per_class_splits(n_train=10, *, n_repeats=10, random_state=None):
-    """Return a :class:`RepeatedPerClassSplit`: the protocol of the face data, ten draws of ten.
+def fixed_halves(ground_truth, *, block_size=16, buffer=2, random_state=None):
+    """Divide a scene into halves as its fetcher does: the same blocks whatever the seed.
+
+    The grid begins at the corner and large blocks are dealt first, so that a seed swaps the sides
+    and little more. This never changes, because records refer to it; for several partitions take
+    :class:`jplay.datasets.SpatialBlockSplit`.
+
+    Returns
+    -------
+    train_indices, test_indices : ndarray of int
+        Rows of the labelled pixels in row-major order.
+    """
+    unit = blocks_of(ground_truth.shape, block_size, (0, 0))
+    rng = check_random_state(random_state)
+    is_test = deal(class_counts(unit, ground_truth), 2, rng, jitter=False)[unit] == 0
+    labelled = ground_truth > 0
+    is_test &= labelled
+    is_train = labelled & ~within_reach(is_test, buffer)
+    return np.flatnonzero(is_train[labelled]), np.flatnonzero(is_test[labelled])
+
+
+def stratified_folds(y, cv, *, random_state=None):
+    """Return shuffled folds each of which holds its share of every class or label.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        Class labels, or an indicator matrix.
+    cv : int
+        Number of folds.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same folds every time.
+
+    Returns
+    -------
+    StratifiedKFold or IterativeStratifiedKFold
 
     Examples
     --------
-    >>> from jplay.datasets import repeated_per_class_splits
-    >>> repeated_per_class_splits(10, random_state=0).get_n_splits()
-    10
+    >>> import numpy as np
+    >>> from jplay.datasets import stratified_folds
+    >>> y = np.repeat([1, 2], [6, 3])
+    >>> folds = stratified_folds(y, 3, random_state=0)
+    >>> [np.bincount(y[test]).tolist() for _, test in folds.split(y, y)]
+    [[0, 2, 1], [0, 2, 1], [0, 2, 1]]
     """
-    return RepeatedPerClassSplit(n_train, n_repeats=n_repeats, random_state=random_state)
+    if np.ndim(y) == 2:
+        return IterativeStratifiedKFold(cv, random_state=random_state)
+    smallest = int(np.unique(_check_labels(y), return_counts=True)[1].min())
+    if not 2 <= cv <= smallest:
+        raise ValueError(
+            f"`cv` should be from 2 to {smallest} (the samples of the smallest class), got {cv}. "
+            "Choose fewer folds or label more samples."
+        )
+    return StratifiedKFold(cv, shuffle=True, random_state=random_state)
 
 
 class IterativeStratifiedKFold:
@@ -179,145 +278,6 @@ class IterativeStratifiedKFold:
         return f"{type(self).__name__}(n_splits={self.n_splits}, random_state={self.random_state})"
 
 
-class SpatialBlockSplit:
-    """Divide an image into square blocks and keep each block together; a ``cv`` object.
-
-    Neighbouring pixels are near copies of each other, so a random draw of pixels tests on what was
-    all but seen in training. Here all labelled pixels of a block are on one side, and no test pixel
-    lies within ``buffer`` of a training pixel: the Chebyshev distance ``max(|row - row'|, |column -
-    column'|)`` between any two is greater than ``buffer``. Training pixels that are too close to a
-    test block are dropped.
-
-    Blocks are dealt to the folds so that every fold gets its share of each class as far as whole
-    blocks allow. A class confined to one block is then in one fold only.
-
-    Parameters
-    ----------
-    ground_truth : array-like of shape (height, width)
-        Class of each pixel, 0 where unknown. The samples are its labelled pixels in row-major
-        order, as in the ``data`` of the fetchers.
-    n_splits : int, default=5
-        Number of folds.
-    block_size : int, default=16
-        Side of a block in pixels.
-    buffer : int, default=0
-        Width of the belt around test pixels in which there is no training pixel.
-    random_state : int, RandomState instance or None, default=None
-        Decides which block goes to which fold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from jplay.datasets import SpatialBlockSplit
-    >>> ground_truth = np.ones((20, 20), dtype=int)
-    >>> cv = SpatialBlockSplit(ground_truth, n_splits=4, block_size=10, buffer=2, random_state=0)
-    >>> train, test = next(cv.split(np.zeros((400, 3))))
-    >>> train.size, test.size  # the corner of 12 x 12 pixels around the test block is left out
-    (256, 100)
-    """
-
-    def __init__(self, ground_truth, n_splits=5, *, block_size=16, buffer=0, random_state=None):
-        self.ground_truth = ground_truth
-        self.n_splits = n_splits
-        self.block_size = block_size
-        self.buffer = buffer
-        self.random_state = random_state
-
-    def split(self, X=None, y=None, groups=None):
-        """Yield ``(train_indices, test_indices)`` of each fold: rows of the labelled pixels.
-
-        ``X`` and ``y`` serve to check that there is one sample per labelled pixel.
-        """
-        ground_truth = _check_map(self.ground_truth)
-        labelled = ground_truth > 0
-        for name, value in (("X", X), ("y", y)):
-            if value is not None and _n_samples(value) != labelled.sum():
-                raise ValueError(
-                    f"`{name}` should have one sample per labelled pixel of `ground_truth` "
-                    f"({labelled.sum()}), got {_n_samples(value)}. Pass the labelled pixels in "
-                    "row-major order."
-                )
-        fold_map = self.fold_map()
-        for fold in range(self.n_splits):
-            is_test = labelled & (fold_map == fold)
-            is_train = labelled & ~_dilate(is_test, self.buffer)
-            if not is_train.any():
-                raise ValueError(
-                    f"`buffer` should leave training pixels in every fold, got {self.buffer} with "
-                    f"none in fold {fold}. Choose a smaller buffer or a larger `block_size`."
-                )
-            yield np.flatnonzero(is_train[labelled]), np.flatnonzero(is_test[labelled])
-
-    def get_n_splits(self, X=None, y=None, groups=None):
-        """Return the number of folds."""
-        return self.n_splits
-
-    def fold_map(self):
-        """Return the fold, 0 to ``n_splits - 1``, of each pixel: shape (height, width)."""
-        ground_truth = _check_map(self.ground_truth)
-        check_count("n_splits", self.n_splits, minimum=2)
-        check_count("block_size", self.block_size)
-        check_count("buffer", self.buffer, minimum=0)
-        height, width = ground_truth.shape
-        n_block_columns = -(-width // self.block_size)
-        block_of_row = np.arange(height) // self.block_size
-        block_of_column = np.arange(width) // self.block_size
-        block = block_of_row[:, np.newaxis] * n_block_columns + block_of_column
-        fold_of_block = _deal_blocks(
-            _class_counts(block, ground_truth), self.n_splits, check_random_state(self.random_state)
-        )
-        return fold_of_block[block]
-
-    def __repr__(self):
-        return (
-            f"{type(self).__name__}(n_splits={self.n_splits}, block_size={self.block_size}, "
-            f"buffer={self.buffer}, random_state={self.random_state})"
-        )
-
-
-def _class_counts(block, ground_truth):
-    """Count the pixels of each class in each block: (n_blocks, n_classes)."""
-    classes, position = np.unique(ground_truth, return_inverse=True)
-    counts = np.zeros((block.max() + 1, classes.size), dtype=np.int64)
-    np.add.at(counts, (block, position.reshape(ground_truth.shape)), 1)
-    return counts[:, classes > 0]
-
-
-def _deal_blocks(counts, n_splits, rng):
-    """Give each block to the fold that lacks its classes most, the largest blocks first."""
-    occupied = np.flatnonzero(counts.sum(axis=1))
-    if occupied.size < n_splits:
-        raise ValueError(
-            "`n_splits` should be at most the number of blocks with labelled pixels "
-            f"({occupied.size}), got {n_splits}. Choose fewer folds or a smaller `block_size`."
-        )
-    share = counts / counts.sum(axis=0)
-    held = np.zeros((n_splits, counts.shape[1]))
-    fold_of_block = rng.permutation(np.arange(len(counts)) % n_splits)
-    shuffled = rng.permutation(occupied)
-    for block in shuffled[np.argsort(-share[shuffled].max(axis=1), kind="stable")]:
-        cost = held @ share[block]
-        lightest = np.flatnonzero(cost == cost.min())
-        fold = lightest[np.argmin(held[lightest].sum(axis=1))]
-        held[fold] += share[block]
-        fold_of_block[block] = fold
-    return fold_of_block
-
-
-def _dilate(mask, radius):
-    """Grow a mask by ``radius`` pixels in the Chebyshev distance, one axis after the other."""
-    for axis in (0, 1):
-        grown = mask.copy()
-        for shift in range(1, min(radius, mask.shape[axis] - 1) + 1):
-            lower = [slice(None)] * 2
-            upper = [slice(None)] * 2
-            lower[axis], upper[axis] = slice(None, -shift), slice(shift, None)
-            grown[tuple(lower)] |= mask[tuple(upper)]
-            grown[tuple(upper)] |= mask[tuple(lower)]
-        mask = grown
-    return mask
-
-
 def _check_labels(y):
     y = np.asarray(y)
     if y.ndim != 1 or y.size == 0:
@@ -328,16 +288,6 @@ def _check_labels(y):
     return y
 
 
-def _check_map(ground_truth):
-    ground_truth = np.asarray(ground_truth)
-    if ground_truth.ndim != 2 or not (ground_truth > 0).any():
-        raise ValueError(
-            "`ground_truth` should be an image of shape (height, width) with labels above 0, got "
-            f"shape {ground_truth.shape}. Mark unlabelled pixels with 0."
-        )
-    return ground_truth
-
-
 def check_count(name, value, minimum=1):
     """Refuse what is not an integer of at least ``minimum``."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < minimum:
@@ -345,7 +295,3 @@ def check_count(name, value, minimum=1):
             f"`{name}` should be an integer of at least {minimum}, got {value!r}. Choose a larger "
             "whole number."
         )
-
-
-def _n_samples(value):
-    return value.shape[0] if hasattr(value, "shape") else len(value)

@@ -1,5 +1,6 @@
 """Shares of the original features in what separates each class."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from jplay.datasets import draw_per_class
+
+_ROWS_AT_ONCE = 2000
+
 
 @dataclass(frozen=True)
 class FeatureRelevance:
@@ -17,10 +22,10 @@ class FeatureRelevance:
     classes: Any
     overall: Any
     """(n_classes, n_features): rows sum to the mean score of the class on its own samples,
-    above its mean over all."""
+    above its mean over all; scores of classes are taken against the mean of all classes."""
     layers: list
     """One (n_classes, n_features) per layer: rows sum to the squared distance between class
-    mean and overall mean in that subspace."""
+    mean and overall mean in that subspace. Empty for a model without layers."""
 
     def shares(self, layer=None):
         """Relevance scaled to rows of absolute sum one.
@@ -55,25 +60,28 @@ class RelevanceStability:
 
 
 def feature_relevance(model, X, y):
-    r"""Which original features each class relies on, per layer and overall.
+    r"""Which original features each class relies on, overall and per layer.
 
-    All maps of J-Play are linear, so the contributions are exact and add up. With
+    The scores of the model are :math:`W x + b`. Which class wins depends on their differences
+    only, so :math:`\bar w_k` is row :math:`k` of :math:`W` minus the mean row. (Labels of
+    multi-label targets are judged one by one, and their weights are not centred.) With
     :math:`\delta_k` the mean of class :math:`k` minus the mean of all samples, feature
     :math:`j` adds
 
     .. math::
 
-        w_{kj} \delta_{kj}, \qquad (T_l^T T_l \delta_k)_j \, \delta_{kj},
+        \bar w_{kj} \delta_{kj}, \qquad (T_l^T T_l \delta_k)_j \, \delta_{kj},
 
-    the first to the score of its class, :math:`w_k` being the weights of the model's decision
-    on the original features; the second to the squared distance
+    the first to the score by which its samples lead, the second to the squared distance
     :math:`\|T_l \delta_k\|^2` by which layer :math:`l` sets the class apart, where
-    :math:`T_l = \Theta_l \cdots \Theta_1`. Negative values mark features that pull a class
+    :math:`T_l = \Theta_l \cdots \Theta_1`. Both are exact and add up. A feature counts if the
+    model weighs it and the class differs in it; negative values mark features that pull a class
     towards the others.
 
     Parameters
     ----------
-    model : fitted JPlay
+    model : fitted classifier with a linear ``decision_function``
+        JPlay, or any other; the layers are those of ``projections_``, if the model has them.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_labels)
         Labels of these samples; samples of other labels than the model's count for the mean
@@ -91,10 +99,10 @@ def feature_relevance(model, X, y):
     >>> X, y = load_iris(return_X_y=True)
     >>> relevance = feature_relevance(JPlay(n_components=3).fit(X, y), X, y)
     >>> relevance.overall.shape, len(relevance.layers)
-    ((3, 4), 3)
+    ((3, 4), 1)
     """
-    check_is_fitted(model, "components_")
-    X = check_array(X)
+    check_is_fitted(model)
+    X = check_array(X, dtype=np.float64)
     if X.shape[1] != model.n_features_in_:
         raise ValueError(
             f"`X` should have {model.n_features_in_} features (as in fit), got {X.shape[1]}. Pass "
@@ -105,16 +113,47 @@ def feature_relevance(model, X, y):
         [X[rows].mean(axis=0) - X.mean(axis=0) if rows.any() else 0 * X[0] for rows in members]
     )
     layers, chain = [], np.eye(X.shape[1])
-    for theta in model.projections_:
+    for theta in getattr(model, "projections_", []):
         chain = theta @ chain
         layers.append((deltas @ chain.T @ chain) * deltas)
-    return FeatureRelevance(model.classes_, decision_weights(model) * deltas, layers)
+    with warnings.catch_warnings():
+        # A model that was fitted to a frame is asked about unit vectors, which have no names.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        weights = _compared_weights(model, X)
+    return FeatureRelevance(model.classes_, weights * deltas, layers)
 
 
-def decision_weights(model):
-    """Weights (n_classes, n_features) of the model's decision on the original features."""
-    by_means = model.decision == "centroid" and hasattr(model, "class_means_")
-    return (model._centroid_coef if by_means else model.coef_) @ model.components_
+def _compared_weights(model, X):
+    """Weights (n_classes, n_features) of each class's score against the mean of all classes."""
+    weights = _score_weights(model, X)
+    if len(weights) == 1:  # two classes: the score of the second minus that of the first
+        return np.vstack([-weights, weights]) / 2
+    if np.ndim(model.predict(X[:1])) == 2:
+        return weights
+    return weights - weights.mean(axis=0)
+
+
+def _score_weights(model, X):
+    """Weights of an affine map from its values at the origin and at the unit vectors."""
+
+    def scores(rows):
+        return np.asarray(model.decision_function(rows), dtype=float).reshape(len(rows), -1)
+
+    n_features = X.shape[1]
+    origin = scores(np.zeros((1, n_features)))
+    columns = []
+    for start in range(0, n_features, _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, n_features)
+        columns.append(scores(np.eye(stop - start, n_features, k=start)) - origin)
+    weights = np.concatenate(columns).T
+    expected = scores(X[:5])
+    size = np.abs(expected).max() + np.abs(origin).max()
+    if not np.allclose(X[:5] @ weights.T + origin, expected, rtol=0, atol=1e-4 * size):
+        raise ValueError(
+            f"`model` should have scores that are linear in the features, got {model!r}. Pass the "
+            "last step of a pipeline, with samples as that step sees them."
+        )
+    return weights
 
 
 def _members(model, y, n_samples):
@@ -137,7 +176,7 @@ def relevance_stability(estimator, X, y, *, n_resamples=20, fraction=0.5, random
 
     Parameters
     ----------
-    estimator : JPlay
+    estimator : classifier with a linear ``decision_function``
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_labels)
     n_resamples : int, default=20
@@ -163,7 +202,7 @@ def relevance_stability(estimator, X, y, *, n_resamples=20, fraction=0.5, random
     rng = check_random_state(random_state)
     shares = []
     for _ in range(n_resamples):
-        part = _part_of_each_class(y, fraction, rng)
+        part = draw_per_class(y, fraction, random_state=rng)
         model = clone(estimator).fit(X[part], y[part])
         shares.append(feature_relevance(model, X[part], y[part]).shares())
     shares = np.stack(shares)
@@ -175,16 +214,6 @@ def relevance_stability(estimator, X, y, *, n_resamples=20, fraction=0.5, random
         correlation=np.array([_mean_correlation(rows) for rows in shares.swapaxes(0, 1)]),
         sign_agreement=(np.sign(shares) == np.sign(mean)).mean(axis=0),
     )
-
-
-def _part_of_each_class(y, fraction, rng):
-    if y.ndim == 2:
-        return np.sort(rng.permutation(len(y))[: max(2, round(fraction * len(y)))])
-    parts = []
-    for label in np.unique(y):
-        rows = rng.permutation(np.flatnonzero(y == label))
-        parts.append(rows[: max(1, round(fraction * len(rows)))])
-    return np.sort(np.concatenate(parts))
 
 
 def _mean_correlation(rows):

@@ -1,13 +1,15 @@
 """A page that tells a person what a model is."""
 
 import json
+from typing import Any
 
+from jplay._text import markdown_text
 from jplay.persistence._model import as_trained_model
 
 _WIDEST_TABLE = 60
 
 
-def model_card(model):
+def model_card(model: Any) -> str:
     """Describe a model in Markdown: what it expects, what it answers, how it was made.
 
     Parameters
@@ -59,7 +61,7 @@ def _input(model):
             + (f", out of {facts.n_scene_bands} of the scene." if facts.n_scene_bands else ".")
         )
     elif facts.feature_names is not None:
-        shown = ", ".join(f"`{name}`" for name in facts.feature_names[:_WIDEST_TABLE])
+        shown = ", ".join(markdown_text(name) for name in facts.feature_names[:_WIDEST_TABLE])
         more = len(facts.feature_names) - _WIDEST_TABLE
         lines.append(f"Names: {shown}" + (f" and {more} more." if more > 0 else "."))
     steps = getattr(model.estimator, "steps", [("", model.estimator)])
@@ -68,16 +70,20 @@ def _input(model):
 
 
 def _call(step):
-    return f"`{' '.join(str(step).split())}`"
+    return f"`{markdown_text(step).replace('`', '')}`"
 
 
 def _classes(model):
     counts = model.metadata.training.get("samples_per_class") or {}
-    lines = ["## Classes", "", "| label | name | training samples |", "|---|---|---|"]
-    for label, name in zip(model.classes.tolist(), model.metadata.class_names, strict=True):
-        lines.append(f"| {label} | {name} | {counts.get(str(label), '')} |")
+    names = model.metadata.class_names or []
+    lines = []
+    if names:
+        lines = ["## Classes", "", "| label | name | training samples |", "|---|---|---|"]
+    for label, name in zip(model.classes.tolist(), names, strict=True):
+        cells = (label, name, counts.get(str(label), ""))
+        lines.append(f"| {' | '.join(markdown_text(cell) for cell in cells)} |")
     source = model.metadata.training.get("source")
-    return [*lines, "", *([f"Trained on {source}.", ""] if source else [])]
+    return [*lines, "", *([f"Trained on {markdown_text(source)}.", ""] if source else [])]
 
 
 def _accuracy(metadata):
@@ -89,14 +95,25 @@ def _accuracy(metadata):
             "",
         ]
     facts = metadata.accuracy
-    kappa = facts.get("kappa")
-    figures = [
-        f"overall accuracy {100 * facts['overall_accuracy']:.2f} %",
-        f"average accuracy {100 * facts['average_accuracy']:.2f} %",
-    ]
-    if kappa is not None:
-        figures.append(f"kappa {kappa:.4f}")
-    return ["## Accuracy", "", f"{facts.get('method', 'Measured')}: {', '.join(figures)}.", ""]
+    lines = ["## Accuracy", "", f"{facts.get('method', 'Measured')}.", ""]
+    lines += ["| method | overall accuracy | 95 % interval |", "|---|---|---|"]
+    for row in facts.get("compared") or [{"name": "this model", **facts}]:
+        ends = (_percent(row.get("low")), _percent(row.get("high")))
+        interval = "–" if "–" in ends else " to ".join(ends)
+        lines.append(
+            f"| {markdown_text(row['name'])} | {_percent(row['overall_accuracy'])} | {interval} |"
+        )
+    others = {"average accuracy": _percent(facts.get("average_accuracy")), "kappa": "–"}
+    if facts.get("kappa") is not None:
+        others["kappa"] = f"{facts['kappa']:.4f}"
+    told = ", ".join(f"{name} {value}" for name, value in others.items() if value != "–")
+    if told:
+        lines += ["", f"This model's {told}."]
+    return [*lines, "", *(f"- {markdown_text(note)}" for note in facts.get("notes", ())), ""]
+
+
+def _percent(share):
+    return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def _settings(model):

@@ -1,6 +1,7 @@
 """The whole model as a few matrices."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import Normalizer
@@ -39,15 +40,15 @@ class CollapsedModel:
     classes: np.ndarray
     multilabel: bool
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Features :math:`z` of samples, shape (n_samples, n_components)."""
         return _scaled(X, self.norm) @ self.components.T + self.intercept
 
-    def scores(self, X):
+    def scores(self, X: Any) -> Any:
         """Scores :math:`f` of samples, shape (n_samples, n_outputs)."""
         return self.transform(X) @ self.label_coef.T + self.label_intercept
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Labels of samples, or an indicator matrix."""
         scores = self.scores(X)
         if self.multilabel:
@@ -55,7 +56,7 @@ class CollapsedModel:
         return self.classes[np.argmax(scores, axis=1)]
 
 
-def collapse_model(model):
+def collapse_model(model: Any) -> CollapsedModel:
     """Reduce a J-Play, alone or behind a ``Normalizer``, to its matrices.
 
     Parameters
@@ -77,39 +78,39 @@ def collapse_model(model):
     >>> np.array_equal(collapse_model(model).predict(X), model.predict(X))
     True
     """
-    model = as_trained_model(model)
-    steps = _steps(model.estimator)
-    *before, last = steps
-    if not isinstance(last, JPlay) or len(before) > 1 or not _are_normalizers(before):
-        raise TypeError(
-            "`model` should be a JPlay, or a pipeline of one Normalizer and a JPlay, got "
-            f"{' -> '.join(type(step).__name__ for step in steps)}. Save it with save_model "
-            "instead, or export its last step alone."
-        )
-    if last._multilabel or last.decision == "projection":
-        label_coef = last.coef_
-        label_intercept = np.zeros(len(last.coef_), dtype=last.coef_.dtype)
-    else:
-        label_coef, label_intercept = last._centroid_coef, last._centroid_intercept
+    norm, last = norm_and_classifier(as_trained_model(model).estimator, (JPlay,))
+    dtype = last.components_.dtype
+    whitener, center = np.eye(len(last.whitener_)), np.zeros(len(last.whitener_))
+    if last.whiten:
+        whitener, center = (np.astype(a, np.float64) for a in (last.whitener_, last.center_))
+    label_coef = last.decision_coef_ @ np.linalg.inv(whitener)
     return CollapsedModel(
-        norm=before[0].norm if before else None,
-        components=np.asarray(last.components_),
-        intercept=np.asarray(last.intercept_),
-        label_coef=np.asarray(label_coef),
-        label_intercept=np.asarray(label_intercept),
+        norm=norm,
+        components=(whitener @ last.components_).astype(dtype),
+        intercept=(whitener @ (last.intercept_ - center)).astype(dtype),
+        label_coef=label_coef.astype(dtype),
+        label_intercept=(last.decision_intercept_ + last.decision_coef_ @ center).astype(dtype),
         classes=np.asarray(last.classes_),
-        multilabel=bool(last._multilabel),
+        multilabel=bool(last.multilabel_),
     )
 
 
-def _steps(estimator):
-    if not hasattr(estimator, "steps"):
-        return [estimator]
-    return [step for _, step in estimator.steps if step not in (None, "passthrough")]
-
-
-def _are_normalizers(steps):
-    return all(isinstance(step, Normalizer) for step in steps)
+def norm_and_classifier(estimator: Any, allowed: tuple[type, ...]) -> tuple[str | None, Any]:
+    """The norm by which samples are divided, if any, and the classifier of an ``allowed`` class."""
+    steps = [estimator]
+    if hasattr(estimator, "steps"):
+        steps = [step for _, step in estimator.steps if step not in (None, "passthrough")]
+    *before, last = steps
+    normalized = len(before) == 1 and isinstance(before[0], Normalizer)
+    if type(last) not in allowed or (before and not normalized):
+        names = [kind.__name__ for kind in allowed]
+        listed = " or ".join([", ".join(names[:-1])] * (len(names) > 1) + names[-1:])
+        raise TypeError(
+            f"`model` should be a {listed}, or a pipeline of one Normalizer and that, got "
+            f"{' -> '.join(type(step).__name__ for step in steps)}. Save it with save_model "
+            "instead, or export its last step alone."
+        )
+    return (before[0].norm if before else None), last
 
 
 def _scaled(X, norm):

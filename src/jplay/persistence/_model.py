@@ -1,6 +1,8 @@
 """A fitted model together with what one must know to use it on other data."""
 
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,15 +51,24 @@ class ModelMetadata:
     sklearn_version: str = ""
     created: str = ""
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values):
-        """Read what :meth:`to_dict` wrote; entries of later versions are left out."""
+    def from_dict(cls, values: dict[str, Any]) -> "ModelMetadata":
+        """Read what :meth:`to_dict` wrote; entries of later versions are left out.
+
+        Raises
+        ------
+        ValueError
+            If an entry is of another type than :meth:`to_dict` writes.
+        """
         known = {entry.name for entry in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in known})
+        values = {name: value for name, value in values.items() if name in known}
+        for name, value in values.items():
+            _check_type(name, value)
+        return cls(**values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +77,8 @@ class TrainedModel:
 
     Parameters
     ----------
-    estimator : fitted classifier
-        With ``classes_``, ``predict`` and ``decision_function``; preprocessing belongs into it.
+    estimator : fitted estimator
+        A classifier, regressor or transformer; preprocessing belongs into it.
     metadata : ModelMetadata, optional
 
     Examples
@@ -86,10 +97,10 @@ class TrainedModel:
     estimator: Any
     metadata: ModelMetadata = field(default_factory=ModelMetadata)
 
-    def __post_init__(self):
-        if not hasattr(self.estimator, "predict"):
+    def __post_init__(self) -> None:
+        if not hasattr(self.estimator, "predict") and not hasattr(self.estimator, "transform"):
             raise TypeError(
-                "`estimator` should be a fitted classifier with `predict`, got "
+                "`estimator` should be a fitted estimator with `predict` or `transform`, got "
                 f"{type(self.estimator).__name__}."
             )
         check_is_fitted(self.estimator)
@@ -100,7 +111,7 @@ class TrainedModel:
             stamp["sklearn_version"] = _sklearn_version()
         if self.metadata.feature_names is None and hasattr(self.estimator, "feature_names_in_"):
             stamp["feature_names"] = [str(name) for name in self.estimator.feature_names_in_]
-        if self.metadata.class_names is None:
+        if self.metadata.class_names is None and len(self.classes):
             stamp["class_names"] = [str(name) for name in self.classes]
         object.__setattr__(self, "metadata", replace(self.metadata, **stamp))
         self._check_lengths()
@@ -122,40 +133,69 @@ class TrainedModel:
                 )
 
     @property
-    def classes(self):
-        """Labels in the order of the scores."""
-        return np.asarray(self.estimator.classes_)
+    def classes(self) -> np.ndarray:
+        """Labels in the order of the scores; empty if the estimator is no classifier."""
+        return np.asarray(getattr(self.estimator, "classes_", ()))
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Number of input features."""
         return int(self.estimator.n_features_in_)
 
     @property
-    def final_step(self):
+    def final_step(self) -> Any:
         """The classifier at the end of a pipeline, or the estimator itself."""
         return self.estimator[-1] if hasattr(self.estimator, "steps") else self.estimator
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Labels of samples; see the estimator."""
         return self.estimator.predict(X)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Scores of samples; see the estimator."""
         return self.estimator.decision_function(X)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Features of samples in the last subspace; see the estimator."""
         return self.estimator.transform(X)
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike) -> Path:
         """Write the model to a file; see :func:`save_model`."""
         from jplay.persistence._files import save_model
 
         return save_model(self, path)
 
 
-def as_trained_model(model):
+_TYPES: dict[str, Any] = {
+    "feature_names": [str],
+    "class_names": [str],
+    "class_colors": [list],
+    "wavelengths": [float, int],
+    "band_indices": [int],
+    "n_scene_bands": int,
+    "training": dict,
+    "accuracy": dict,
+    "jplay_version": str,
+    "sklearn_version": str,
+    "created": str,
+}
+"""Types of the entries as JSON gives them back; in brackets those of a list's items."""
+_ALWAYS = ("training", "jplay_version", "sklearn_version", "created")
+
+
+def _check_type(name, value):
+    expected = _TYPES[name]
+    if value is None and name not in _ALWAYS:
+        return
+    if isinstance(expected, list):
+        right = isinstance(value, list) and all(type(item) in expected for item in value)
+    else:
+        right = type(value) is expected
+    if not right:
+        raise ValueError(f"its metadata have {value!r:.60} as `{name}`")
+
+
+def as_trained_model(model: Any) -> TrainedModel:
     """Return ``model`` itself, or a fitted estimator without metadata wrapped as one."""
     return model if isinstance(model, TrainedModel) else TrainedModel(model)
 

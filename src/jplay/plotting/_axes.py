@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jplay._optional import import_optional
+from jplay.palette import class_colors
 
 
 def matplotlib_module(name="matplotlib"):
@@ -12,7 +13,7 @@ def matplotlib_module(name="matplotlib"):
 
 
 def one_axes(ax):
-    """Return ``ax``, or new axes where it is None."""
+    """Return ``ax``, or new axes if it is None."""
     if ax is not None:
         return ax
     return matplotlib_module("matplotlib.pyplot").subplots(layout="constrained")[1]
@@ -43,42 +44,9 @@ def row_of_axes(axes, n_axes, *, size=(4.0, 4.0), n_columns=None):
     return axes
 
 
-def class_colors(n_classes):
-    """Return a colour table for ``n_classes`` classes.
-
-    Up to ten classes take matplotlib's ``tab10``, up to twenty ``tab20``; more walk round the hues
-    at two levels of brightness, so that neighbours in the table differ.
-
-    Parameters
-    ----------
-    n_classes : int
-
-    Returns
-    -------
-    ndarray of shape (n_classes, 3)
-        Red, green and blue between 0 and 1.
-
-    Examples
-    --------
-    >>> from jplay.plotting import class_colors
-    >>> class_colors(16).shape
-    (16, 3)
-    """
-    if n_classes < 1:
-        raise ValueError(f"`n_classes` should be at least 1, got {n_classes}.")
-    colormaps = matplotlib_module().colormaps
-    if n_classes <= 20:
-        table = colormaps["tab10" if n_classes <= 10 else "tab20"].colors
-        return np.array(table[:n_classes])
-    hues = np.arange(n_classes) / n_classes
-    brightness = np.where(np.arange(n_classes) % 2, 0.6, 1.0)
-    hsv = np.column_stack([hues, np.full(n_classes, 0.8), brightness])
-    return matplotlib_module("matplotlib.colors").hsv_to_rgb(hsv)
-
-
 @dataclass(frozen=True)
-class ClassTable:
-    """The classes of a picture with their names and colours."""
+class ClassLegend:
+    """The classes of a figure with their names and colours."""
 
     classes: np.ndarray
     names: list
@@ -102,7 +70,7 @@ class ClassTable:
                     f"label {unknown[0]!r}. Name all classes or leave `class_names` out."
                 )
         if colors is None:
-            colors = class_colors(max(len(names), 1))
+            colors = class_colors(max(len(names), 1)) / 255
         colors = np.asarray(colors, dtype=float)
         if colors.ndim != 2 or colors.shape[1] != 3 or len(colors) < len(names):
             raise ValueError(

@@ -1,8 +1,9 @@
-"""Pictures of a fit: its convergence and its subspaces."""
+"""Figures of a fit: its convergence and its subspaces."""
 
 import numpy as np
+from scipy.linalg import orthogonal_procrustes
 
-from jplay.plotting._axes import ClassTable, row_of_axes
+from jplay.plotting._axes import ClassLegend, row_of_axes
 
 
 def plot_convergence(fit, *, axes=None):
@@ -64,7 +65,10 @@ def _plot_residuals(ax, iterations, result):
 
 
 def plot_subspaces(layers, y, *, class_names=None, colors=None, axes=None):
-    """Show the learned subspaces one by one, each through its two leading principal axes.
+    """Show the learned subspaces one by one, each in its leading plane.
+
+    A plane is that of the two leading principal axes, turned to agree with the layer before it
+    (:func:`align_planes`). Samples far from the middle are drawn closer (:func:`within_rim`).
 
     Parameters
     ----------
@@ -94,22 +98,25 @@ def plot_subspaces(layers, y, *, class_names=None, colors=None, axes=None):
     y = np.asarray(y)
     classes, positions = np.unique(y, return_inverse=True)
     names = classes if class_names is None else class_names
-    table = ClassTable.of(positions, class_names=names, colors=colors)
+    legend = ClassLegend.of(positions, class_names=names, colors=colors)
     axes = row_of_axes(axes, len(layers))
-    for number, (layer, ax) in enumerate(zip(layers, axes, strict=True), 1):
-        layer = np.asarray(layer)
+    layers = [np.asarray(layer) for layer in layers]
+    for number, layer in enumerate(layers):
         if layer.ndim != 2 or len(layer) != len(y):
             raise ValueError(
-                f"`layers[{number - 1}]` should have shape ({len(y)}, n_features), one row per "
+                f"`layers[{number}]` should have shape ({len(y)}, n_features), one row per "
                 f"label of `y`, got {layer.shape}."
             )
-        plane = leading_plane(layer)
-        for k, name, color in table:
-            members = plane[positions == k]
+    planes = align_planes([leading_plane(layer) for layer in layers])
+    for number, (layer, plane, ax) in enumerate(zip(layers, planes, axes, strict=True), 1):
+        shown = within_rim(plane)
+        for k, name, color in legend:
+            members = shown[positions == k]
             ax.scatter(members[:, 0], members[:, 1], s=8, color=[color], label=name)
         ax.set_title(f"Layer {number}: {layer.shape[1]} dimensions")
-        ax.set_xlabel("Principal axis 1")
-    axes[0].set_ylabel("Principal axis 2")
+        ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), aspect="equal", xticks=[], yticks=[])
+        ax.set_xlabel("Leading plane, first axis")
+    axes[0].set_ylabel("Second axis")
     axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize="small")
     return axes
 
@@ -137,3 +144,70 @@ def leading_plane(Z):
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
     scores = (left * singular)[:, :2]
     return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
+
+
+def align_planes(planes):
+    """Scale planes to unit spread and turn each to agree with the one before it.
+
+    Axes of a subspace have arbitrary signs and order, so that without this a class would jump from
+    panel to panel. The turn is the solution of the orthogonal Procrustes problem.
+
+    Parameters
+    ----------
+    planes : sequence of array-like of shape (n_samples, 2)
+        The same samples in every plane.
+
+    Returns
+    -------
+    list of ndarray of shape (n_samples, 2)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jplay.plotting import align_planes
+    >>> plane = np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, -2.0]])
+    >>> first, second = align_planes([plane, -3 * plane[:, ::-1]])
+    >>> np.allclose(first, second)
+    True
+    """
+    turned = []
+    for plane in planes:
+        plane = np.asarray(plane, dtype=float)
+        plane = plane / (np.sqrt(np.mean(plane**2)) or 1.0)
+        if turned:
+            plane = plane @ orthogonal_procrustes(plane, turned[-1])[0]
+        turned.append(plane)
+    return turned
+
+
+def within_rim(points, *, share=0.97):
+    """Place points in the square from -1 to 1 so that a few far ones leave room for the others.
+
+    Distances from the median become their inverse hyperbolic sine, in units of the median distance:
+    near points keep their places, far ones move closer. Both axes have the same unit. The few
+    points that are still outside are drawn at the rim.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_points, 2)
+    share : float, default=0.97
+        Share of the points that lie inside along each axis.
+
+    Returns
+    -------
+    ndarray of shape (n_points, 2)
+
+    Examples
+    --------
+    >>> from jplay.plotting import within_rim
+    >>> bool(abs(within_rim([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [9e9, 0.0]])).max() <= 1)
+    True
+    """
+    points = np.asarray(points, dtype=float)
+    centred = points - np.median(points, axis=0)
+    distance = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = np.median(distance) or distance.max() or 1.0
+    closer = centred * (np.arcsinh(distance / unit) / np.where(distance > 0, distance, 1.0))
+    low, high = np.quantile(closer, [(1 - share) / 2, (1 + share) / 2], axis=0)
+    scaled = (closer - (low + high) / 2) / (np.max(high - low) / 2 or 1.0)
+    return scaled / np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1.0)

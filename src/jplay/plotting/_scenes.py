@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from jplay.plotting._axes import ClassTable, matplotlib_module, one_axes, row_of_axes
+from jplay.palette import class_colors
+from jplay.plotting._axes import ClassLegend, matplotlib_module, one_axes, row_of_axes
 
 COLOR_INFRARED = (860.0, 650.0, 550.0)
 """Wavelengths (nm) shown as red, green and blue: near infrared, red, green."""
@@ -96,7 +97,7 @@ def plot_class_map(
     class_names : sequence of str, optional
         Names of the classes 1, 2, ...; by default the labels that occur.
     colors : array-like of shape (n_classes, 3), optional
-        By default :func:`class_colors`.
+        Red, green and blue between 0 and 1; by default those of :mod:`jplay.palette`.
     background : color, default="black"
     legend : bool, default=True
     ax : matplotlib.axes.Axes, optional
@@ -111,7 +112,7 @@ def plot_class_map(
     >>> ax = plot_class_map([[0, 1], [2, 2]], class_names=["wood", "water"])
     """
     labels = _check_map(labels)
-    table = ClassTable.of(labels[labels != 0], class_names=class_names, colors=colors, first=1)
+    table = ClassLegend.of(labels[labels != 0], class_names=class_names, colors=colors, first=1)
     ax = _show(_colored(labels, table, background), one_axes(ax))
     if legend:
         ax.legend(
@@ -152,7 +153,7 @@ def plot_maps(maps, *, class_names=None, colors=None, background="black", axes=N
     panels = [np.asarray(panel) for panel in maps.values()]
     label_maps = [_check_map(panel) for panel in panels if panel.ndim != 3]
     labels = np.concatenate([m[m != 0] for m in label_maps]) if label_maps else np.array([])
-    table = ClassTable.of(labels, class_names=class_names, colors=colors, first=1)
+    table = ClassLegend.of(labels, class_names=class_names, colors=colors, first=1)
     for title, panel, ax in zip(maps, panels, axes, strict=True):
         _show(panel if panel.ndim == 3 else _colored(panel, table, background), ax)
         ax.set_title(title)
@@ -165,6 +166,41 @@ def plot_maps(maps, *, class_names=None, colors=None, background="black", axes=N
             fontsize="small",
         )
     return axes
+
+
+def plot_split(ground_truth, train, test, *, ax=None):
+    """Show which labelled pixels are for training, which for testing, and which for neither.
+
+    Parameters
+    ----------
+    ground_truth : array-like of int of shape (height, width)
+        0 is unknown.
+    train, test : array-like of int
+        Rows among the labelled pixels in row-major order, as
+        :meth:`jplay.datasets.SpatialBlockSplit.split` yields them.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jplay.datasets import SpatialBlockSplit
+    >>> from jplay.plotting import plot_split
+    >>> ground_truth = np.ones((20, 20), dtype=int)
+    >>> division = SpatialBlockSplit(ground_truth, 2, block_size=5, buffer=1, random_state=0)
+    >>> ax = plot_split(ground_truth, *next(division.split()))
+    """
+    labelled = np.flatnonzero(_check_map(ground_truth))
+    sides = np.zeros(np.shape(ground_truth), dtype=np.int64)
+    sides.flat[labelled] = 3
+    sides.flat[labelled[train]] = 1
+    sides.flat[labelled[test]] = 2
+    names = ["training", "test"] + (["neither"] if (sides == 3).any() else [])
+    colors = np.vstack([class_colors(2) / 255, [[0.4, 0.4, 0.4]]])
+    return plot_class_map(sides, class_names=names, colors=colors[: len(names)], ax=ax)
 
 
 def plot_spectra(X, y, *, wavelengths=None, class_names=None, colors=None, spread=True, ax=None):
@@ -202,7 +238,7 @@ def plot_spectra(X, y, *, wavelengths=None, class_names=None, colors=None, sprea
         )
     classes, positions = np.unique(y, return_inverse=True)
     names = classes if class_names is None else class_names
-    table = ClassTable.of(positions, class_names=names, colors=colors)
+    table = ClassLegend.of(positions, class_names=names, colors=colors)
     places = np.arange(X.shape[1]) if wavelengths is None else np.asarray(wavelengths)
     ax = one_axes(ax)
     for k, name, color in table:

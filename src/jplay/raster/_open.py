@@ -1,6 +1,7 @@
 """Open image files of the formats in which scenes come."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 from jplay._optional import import_optional
 from jplay.exceptions import CorruptFileError, MissingDependencyError
 from jplay.raster._scene import Scene
+from jplay.raster._vrt import check_virtual
 
+_THINNED_CACHE_BYTES = 64 * 2**20
 _DRIVERS = {".img": "HFA", ".jp2": "JP2OpenJPEG", ".vrt": "VRT"}
 _ROW_NAMES = ("y", "lat", "latitude", "row", "rows", "line", "lines", "height", "downtrack")
 _COLUMN_NAMES = (
@@ -34,7 +37,13 @@ _IN_NANOMETRES = {
     "micron": 1000.0,
     "um": 1000.0,
     "µm": 1000.0,
+    "angstrom": 0.1,
+    "angstroms": 0.1,
+    "m": 1e9,
+    "meter": 1e9,
+    "meters": 1e9,
 }
+_NO_UNIT = ("", "1", "index", "none", "unknown")
 
 
 def open_scene(source, *, variable=None, wavelengths=None, bad_bands=None, nodata=None):
@@ -95,8 +104,6 @@ def _opener(path):
 
 
 def _with_overrides(scene, wavelengths, bad_bands, nodata):
-    from dataclasses import replace
-
     changes = {}
     if wavelengths is not None:
         changes["wavelengths"] = _checked_wavelengths(wavelengths, scene.n_bands)
@@ -111,6 +118,17 @@ def _with_overrides(scene, wavelengths, bad_bands, nodata):
     if nodata is not None:
         changes["nodata"] = float(nodata)
     scene = replace(scene, **changes) if changes else scene
+    if scene.array.dtype.kind not in "buif":
+        raise ValueError(
+            f"'{scene.name}' should hold real numbers, found {scene.array.dtype}. Convert it, for "
+            "example to the magnitude of complex numbers."
+        )
+    if scene.wavelengths is not None and not np.isfinite(scene.wavelengths).all():
+        n_missing = int((~np.isfinite(scene.wavelengths)).sum())
+        raise CorruptFileError(
+            f"'{scene.name}' lacks the wavelength of {n_missing} of {scene.n_bands} bands. Correct "
+            "the file, or give `wavelengths` to open_scene."
+        )
     if not scene.good_bands.any():
         raise ValueError(f"'{scene.name}' has no good band: all are on the bad-band list.")
     return scene
@@ -134,13 +152,17 @@ def _open_raster(path, variable):
     header = envi_header(path)
     data_path, driver = raster_source(path, header)
     try:
+        if driver == "VRT":
+            check_virtual(data_path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
             with rasterio.open(data_path, driver=driver) as dataset:
                 facts = _raster_facts(dataset)
+            thinned = None
             if header is not None and header.image is not None:
                 array = envi_array(header.image)
             else:
+                thinned = partial(_read_thinned, data_path, driver)
                 array = rioxarray.open_rasterio(data_path, cache=False, lock=False, driver=driver)
     except PermissionError:
         raise
@@ -158,14 +180,35 @@ def _open_raster(path, variable):
         facts = facts | header.facts(facts["n_bands"])
     n_bands = facts.pop("n_bands")
     good = facts.pop("good_bands")
+    masks = (partial(_file_mask, data_path, driver),) if facts.pop("has_mask") else ()
     return Scene(
         array=array,
         dims=("y", "x", "band"),
         good_bands=np.ones(n_bands, dtype=bool) if good is None else good,
         name=str(path),
         _closers=(array.close,),
+        _masks=masks,
+        _read_thinned=thinned,
         **facts,
     )
+
+
+def _read_thinned(path, driver, block, bands, step):
+    """Read every so many rows and columns, from overviews if the file has them."""
+    import rasterio
+
+    shape = tuple(-(-size // step) for size in block.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+        with (
+            rasterio.Env(GDAL_CACHEMAX=_THINNED_CACHE_BYTES),
+            rasterio.open(path, driver=driver) as dataset,
+        ):
+            return dataset.read(
+                [int(band) + 1 for band in bands],
+                window=block.rasterio_window(),
+                out_shape=(len(bands), *shape),
+            )
 
 
 def raster_source(path, header):
@@ -182,6 +225,7 @@ def _raster_facts(dataset):
     tags, envi = dataset.tags(), dataset.tags(ns="ENVI")
     return {
         "n_bands": dataset.count,
+        "has_mask": any(flag.name == "per_dataset" for flag in dataset.mask_flag_enums[0]),
         "wavelengths": _tagged_wavelengths(dataset, {**tags, **envi}),
         "good_bands": _good_bands(_number_list(envi.get("bbl", tags.get("bbl"))), dataset.count),
         "nodata": None if dataset.nodata is None else float(dataset.nodata),
@@ -189,6 +233,16 @@ def _raster_facts(dataset):
         "transform": dataset.transform if georeferenced else None,
         "source_block": tuple(int(size) for size in stored),
     }
+
+
+def _file_mask(path, driver, block):
+    """Which pixels of a block the mask of a raster file keeps."""
+    import rasterio
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+        with rasterio.open(path, driver=driver) as dataset:
+            return dataset.read_masks(1, window=block.rasterio_window()).ravel() > 0
 
 
 def _tagged_wavelengths(dataset, tags):
@@ -226,10 +280,22 @@ def _number_list(text):
 def _nanometres(values, unit=None):
     """Convert to nm; a unit that is not given is guessed from the size of the numbers."""
     values = np.asarray(values, dtype=float)
+    _check_length_unit(unit)
     factor = _IN_NANOMETRES.get(str(unit).strip().lower()) if unit else None
     if factor is None:
-        factor = 1000.0 if values.size and np.nanmax(values) < 100.0 else 1.0
+        finite = values[np.isfinite(values)]
+        factor = 1000.0 if finite.size and finite.max() < 100.0 else 1.0
     return values * factor
+
+
+def _check_length_unit(unit):
+    """Refuse wavelengths in a unit such as wavenumbers, which would be taken for others."""
+    known = (*_IN_NANOMETRES, *_NO_UNIT)
+    if unit is not None and str(unit).strip().lower() not in known:
+        raise ValueError(
+            f"`wavelengths` should be in nm, µm, angstroms or m, got the unit {str(unit)[:40]!r}. "
+            "Convert them in the file."
+        )
 
 
 def _good_bands(flags, n_bands):
@@ -291,10 +357,23 @@ def envi_header(path):
             f"'{header}' cannot be read as an ENVI header ({error}). It is damaged, of another "
             "kind, or its data file is missing."
         ) from error
+    _check_layout(header, entries)
     found = _EnviHeader(header, image, entries)
     if found.image is not None:
         _check_size(image, found.data_path)
     return found
+
+
+def _check_layout(path, entries):
+    """Refuse a layout that ENVI does not have: readers would take it for one of the others."""
+    layouts = {"interleave": ("bil", "bip", "bsq"), "byte order": ("0", "1")}
+    for name, known in layouts.items():
+        value = str(entries.get(name, known[0])).strip().lower()
+        if value not in known:
+            raise CorruptFileError(
+                f"'{path}' should have one of {', '.join(known)} as '{name}', found {value!r:.40}. "
+                "Correct the header."
+            )
 
 
 def _header_path(path):
@@ -378,12 +457,10 @@ def _pick(path, images, variable):
 
 
 def _open_matlab(path, variable):
-    from jplay.datasets._readers import _is_mat73
+    from jplay.datasets.readers import is_mat73, read_arrays
 
     xarray = _xarray()
-    if not _is_mat73(path):
-        from jplay.datasets._readers import read_arrays
-
+    if not is_mat73(path):
         images = {name: value for name, value in read_arrays(path).items() if value.ndim == 3}
         cube = _pick(path, images, variable)
         return _from_array(xarray.DataArray(cube, dims=("y", "x", "band")), name=str(path))
@@ -401,8 +478,6 @@ def _open_matlab(path, variable):
 
 
 def _closed_by(scene, close):
-    from dataclasses import replace
-
     return replace(scene, _closers=(*scene._closers, close))
 
 

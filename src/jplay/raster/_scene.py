@@ -1,12 +1,13 @@
 """A scene: an image of spectra of which only blocks are ever in memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from jplay.exceptions import CorruptFileError
 
+_FEW_BANDS = 4
 BLOCK_BYTES = 32 * 2**20
 """Samples of one block take at most about this much memory as float32."""
 
@@ -71,6 +72,8 @@ class Scene:
     source_block: tuple[int, int] = (1, 0)
     name: str = "scene"
     _closers: tuple = field(default=(), repr=False)
+    _masks: tuple = field(default=(), repr=False)
+    _read_thinned: Any = field(default=None, repr=False)
 
     @property
     def shape(self):
@@ -115,7 +118,7 @@ class Scene:
             facts.append(str(self.crs))
         return f"<Scene {self.name}: {', '.join(facts)}>"
 
-    def read(self, block, bands=None):
+    def read(self, block, bands=None, *, step=1):
         """Read the spectra of a block.
 
         Parameters
@@ -123,34 +126,58 @@ class Scene:
         block : Block
         bands : array of int, optional
             Bands wanted; the good ones by default.
+        step : int, default=1
+            Read every so many rows and columns only, from overviews if the file has them.
 
         Returns
         -------
         X : ndarray of shape (n_pixels, n_bands)
             Row-major over the block, in the type of the file.
         valid : ndarray of bool of shape (n_pixels,)
-            False where a pixel has no data: a band wanted is not finite or equals ``nodata``, or
-            all are zero. (Where ``nodata`` is zero a single zero is taken for a dark pixel.)
+            False where a pixel has no data: a band wanted is not finite or equals ``nodata``, all
+            are zero, or the file's mask says so. (Where ``nodata`` is zero a single zero is taken
+            for a dark pixel.)
         """
         bands = np.flatnonzero(self.good_bands) if bands is None else bands
-        y, x, band = self.dims
         try:
-            part = self.array.isel(
-                {y: slice(block.top, block.bottom), x: slice(block.left, block.right)}
-            )
-            values = part.load(scheduler="threads") if part.chunks is not None else part.load()
-            cube = values.transpose(band, y, x).to_numpy()
+            cube = self._cube(block, bands, step)
         except (OSError, ValueError, RuntimeError, IndexError) as error:
             raise CorruptFileError(
                 f"'{self.name}' cannot be read at rows {block.top} to {block.bottom} ({error}). "
                 "The file is truncated or damaged: obtain it again."
             ) from error
-        if len(bands) != len(cube) or not np.array_equal(bands, np.arange(len(cube))):
-            cube = cube[bands]
         X = cube.reshape(len(bands), -1).T
-        return X, self._valid(X)
+        valid = self.valid(X)
+        for mask in self._masks:
+            valid &= mask(block).reshape(block.shape)[::step, ::step].ravel()
+        return X, valid
 
-    def _valid(self, X):
+    def _cube(self, block, bands, step):
+        """Values of shape (n_bands, height, width)."""
+        if step > 1 and self._read_thinned is not None:
+            return self._read_thinned(block, bands, step)
+        y, x, band = self.dims
+        part = self.array.isel(
+            {y: slice(block.top, block.bottom, step), x: slice(block.left, block.right, step)}
+        )
+        if len(bands) <= _FEW_BANDS:  # each by itself: what lies between them stays on the disk
+            return np.stack([_loaded(part.isel({band: int(one)}), (y, x)) for one in bands])
+        cube = _loaded(part, (band, y, x))
+        every = len(bands) == len(cube) and np.array_equal(bands, np.arange(len(cube)))
+        return cube if every else cube[bands]
+
+    def restricted(self, mask):
+        """The scene with pixels taken for missing, too, where a function of a block is false.
+
+        Parameters
+        ----------
+        mask : callable
+            From a :class:`Block` to an array of bool of shape (n_pixels,).
+        """
+        return replace(self, _masks=(*self._masks, mask))
+
+    def valid(self, X):
+        """Which spectra have data, see :meth:`read`."""
         valid = X.any(axis=1)
         if X.dtype.kind == "f":
             # A sum is finite exactly if its terms are, short of overflow, which isfinite settles.
@@ -169,7 +196,7 @@ class Scene:
         Parameters
         ----------
         block_bytes : int
-            Most bytes of a block's samples as float32.
+            Maximum number of bytes of a block's samples as float32.
 
         Returns
         -------
@@ -209,3 +236,10 @@ class Scene:
             for mine, other in zip(self.transform[:6], transform[:6], strict=True)
         )
         return aligned and (self.crs is None or crs is None or self.crs == crs)
+
+
+def _loaded(array, dims):
+    """Values of a lazy array with its axes in this order."""
+    is_dask = type(array.data).__module__.startswith("dask.") if array.chunks else False
+    values = array.compute(scheduler="threads") if is_dask else array.compute()
+    return values.transpose(*dims).to_numpy()

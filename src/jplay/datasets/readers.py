@@ -1,12 +1,17 @@
 """Read arrays from the file formats in which people keep these data sets."""
 
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from jplay._archives import check_archive, check_expansion, check_shapes
 from jplay._optional import import_optional
 from jplay.exceptions import CorruptFileError, MissingDependencyError
+
+SMALL_FILE_BYTES = 256 * 2**20
+"""Memory that the arrays of any file may take; those of larger files in proportion."""
 
 
 def read_arrays(path):
@@ -92,14 +97,17 @@ def _fits(actual, wanted):
 
 
 def _read_mat(path):
-    if _is_mat73(path):
+    if is_mat73(path):
         return _read_mat73(path)
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
+    shapes = [shape for _, shape, _ in whosmat(path)]
+    check_shapes(path, shapes, path.stat().st_size, SMALL_FILE_BYTES)
     return loadmat(path)
 
 
-def _is_mat73(path):
+def is_mat73(path):
+    """Whether a MATLAB file is of version 7.3, which is HDF5."""
     with path.open("rb") as file:
         return file.read(128).startswith((b"MATLAB 7.3", b"\x89HDF\r\n"))
 
@@ -107,8 +115,11 @@ def _is_mat73(path):
 def _read_mat73(path):
     h5py = import_optional("h5py", feature="Reading MATLAB 7.3 files", extra="data")
     with h5py.File(path, "r") as file:
+        arrays = {name: item for name, item in file.items() if _is_array(item)}
+        needed = sum(item.size * item.dtype.itemsize for item in arrays.values())
+        check_expansion(path, needed, path.stat().st_size, SMALL_FILE_BYTES)
         # MATLAB stores columns first, so HDF5 shows every axis in reverse.
-        return {name: np.asarray(item).T for name, item in file.items() if _is_array(item)}
+        return {name: np.asarray(item).T for name, item in arrays.items()}
 
 
 def _is_array(item):
@@ -124,10 +135,15 @@ def _read_npy(path):
     return {path.stem: np.load(path, allow_pickle=False)}
 
 
-def _read_npz(path):
+def read_npz(path):
+    """Return all arrays of an NPZ file by name, text too, unless they take too much memory."""
     # The file is opened here because np.load leaves it open when the archive is damaged.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    with path.open("rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            check_archive(path, archive, path.stat().st_size, SMALL_FILE_BYTES)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
 
 
 def _parse_arff(text):
@@ -169,5 +185,5 @@ _READERS = {
     ".tif": _read_tiff,
     ".tiff": _read_tiff,
     ".npy": _read_npy,
-    ".npz": _read_npz,
+    ".npz": read_npz,
 }
