@@ -1,13 +1,19 @@
 """Recipes: what an experiment is made of, read from TOML."""
 
+import re
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from jplay.experiments._settings import open_tables
+
 DEPTH_MARK = "{depth}"
+
+_FOLDER_NAME = re.compile(r"(?!\.)[^<>:\"/\\|?*\x00-\x1f]+")
+"""What names one folder on every system and never a path: results go to folders of that name."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +27,25 @@ class Dataset:
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """How samples are divided: ``"given"`` by the data set, or ``"per-class"`` draws."""
+    """The rule of draws: the data set's own division, or training samples drawn per class.
+
+    ``"given"`` takes the data set's division, ``"per-class"`` draws one split after the other
+    with one generator, and ``"per-class-seeds"`` draws split ``i`` with the seed ``seed + i``.
+    ``"groups"`` leaves out every group of samples in turn, in ``n_splits`` folds.
+    ``"given-per-class"`` draws from the training samples of the data set's division, with seeds
+    likewise. ``"blocks"`` draws half of a scene's blocks of 16 x 16 pixels, with seeds likewise;
+    ``"places"`` draws half of its blocks of 24 x 24 pixels with a belt of 6 pixels around, and
+    ``n_train`` pixels per class from there. The grid begins at the corner of the scene if
+    ``shifted`` is false.
+    Classes of fewer than 100 samples give ``small`` for training, if that is set.
+    """
 
     kind: str = "given"
     n_splits: int = 1
     n_train: int = 10
     seed: int = 0
+    small: int | None = None
+    shifted: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +106,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One data set's table.
+    """One problem (its data and its rule of draws) and what is compared on it.
 
     Attributes
     ----------
@@ -108,6 +127,12 @@ class Recipe:
         Classifier whose maps of the whole scene are kept, where the data are a scene.
     faces : str or None
         Method whose projection is drawn as images, where the data are images.
+    convergence : str or None
+        Method whose convergence is drawn.
+    reference : str or None
+        Method from which every other one's results are subtracted, split by split.
+    suite : str or None
+        Name of the recipe with several problems that this one is of.
     """
 
     name: str
@@ -123,6 +148,8 @@ class Recipe:
     maps: str | None = None
     faces: str | None = None
     convergence: str | None = None
+    reference: str | None = None
+    suite: str | None = None
 
     def quickened(self):
         """Return the recipe that ``--quick`` runs: searches stay where they would begin."""
@@ -199,7 +226,7 @@ def available_recipes():
 
 
 def load_recipes(name):
-    """Read a recipe by name, or from a TOML file; a table of several parts gives several.
+    """Read a recipe by name, or from a TOML file; several parts or problems give several.
 
     Parameters
     ----------
@@ -215,16 +242,38 @@ def load_recipes(name):
     >>> [recipe.name for recipe in load_recipes("table2")]
     ['extended-yale-b', 'ar']
     """
-    table = _read_table(name)
-    if "parts" in table:
-        return [recipe for part in table["parts"] for recipe in load_recipes(part)]
-    return [parse_recipe(table)]
+    table = _read_toml(name)
+    if "parts" not in table:
+        return _parsed(name, table)
+    parts = table["parts"]
+    if not isinstance(parts, list) or not parts or not all(isinstance(p, str) for p in parts):
+        raise ValueError(f"`parts` of '{name}' should list names of recipes, got {parts!r}.")
+    tables = {part: _read_toml(part) for part in parts}
+    nested = [part for part, content in tables.items() if "parts" in content]
+    if nested:
+        raise ValueError(
+            f"`parts` of '{name}' should be recipes without parts of their own, got {nested[0]!r}."
+        )
+    return [recipe for part, content in tables.items() for recipe in _parsed(part, content)]
 
 
-def _read_table(name):
+def _parsed(name, table):
+    try:
+        return parse_problems(table)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"'{name}' is not a recipe: an entry is missing or of another kind than expected "
+            f"({type(error).__name__}: {error}). Compare it with one of jplay's recipes."
+        ) from error
+
+
+def _read_toml(name):
     path = Path(name)
     if path.suffix == ".toml":
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # of the encoding or of TOML
+            raise ValueError(f"'{path}' cannot be read as TOML ({error}). Correct it.") from error
     if str(name) not in available_recipes():
         raise ValueError(
             f"`recipe` should be one of {', '.join(available_recipes())}, or a .toml file; got "
@@ -234,9 +283,35 @@ def _read_table(name):
     return tomllib.loads(resource.read_text(encoding="utf-8"))
 
 
+def parse_problems(table):
+    """Build one :class:`Recipe` per entry of ``problems``, or the only one if there is none.
+
+    An entry holds the problem's name, its ``dataset`` and ``split``, and whatever else is not as
+    in the rest of the table.
+    """
+    if "problems" not in table:
+        return [parse_recipe(table)]
+    if not table["problems"]:
+        raise ValueError("`problems` should list at least one problem, got none.")
+    _check_name("name", table.get("name"))
+    shared = {k: v for k, v in table.items() if k not in ("problems", "name", "title")}
+    recipes = [
+        parse_recipe({"title": problem["name"], **shared, **problem, "suite": table["name"]})
+        for problem in table["problems"]
+    ]
+    names = [recipe.name for recipe in recipes]
+    if len(set(names)) < len(names):
+        raise ValueError(f"`problems` should have names of their own, got {', '.join(names)}.")
+    return recipes
+
+
 def parse_recipe(table):
     """Build a :class:`Recipe` from the parsed TOML table, refusing keys it does not know."""
     table = dict(table)
+    missing = [k for k in ("name", "dataset", "methods", "classifiers") if not table.get(k)]
+    if missing:
+        raise ValueError(f"`recipe` should have an entry {missing[0]!r}, found none. Add it.")
+    _check_name("name", table["name"])
     methods = tuple(m for entry in table.pop("methods") for m in _parse_methods(entry))
     searches: dict[str, Search] = {}
     for name, entry in table.pop("searches", {}).items():
@@ -247,6 +322,9 @@ def parse_recipe(table):
                 f"`search` of method {method.name!r} should be one of {sorted(searches)}, got "
                 f"{method.search!r}."
             )
+    reference = table.get("reference")
+    if reference is not None and reference not in {method.name for method in methods}:
+        raise ValueError(f"`reference` should be the name of a method, got {reference!r}.")
     classifiers = tuple(_build(Classifier, c, "classifiers") for c in table.pop("classifiers"))
     columns = [column.name for column in classifiers]
     for method in methods:
@@ -281,6 +359,8 @@ def _parse_search(name, entry, before):
     """Build a search; what one with ``start`` does not say is as in that other search."""
     entry = {"name": name, **entry}
     start = entry.get("start")
+    kind = entry.get("kind") or getattr(before.get(start), "kind", None)
+    entry |= {k: open_tables(kind, entry[k]) for k in ("params", "grid") if k in entry}
     if start is not None:
         if start not in before:
             raise ValueError(
@@ -312,10 +392,27 @@ def _chain(name, searches):
 
 
 def _parse_methods(entry):
-    """Expand one entry into a method per depth, taking its place in every per-depth list."""
+    """Expand one entry: a method per depth with its value of every list, for each choice again."""
     entry = dict(entry)
+    choices = entry.pop("choices", None)
+    if choices is not None:
+        # Each search serves some columns; a row has the figures of all of them.
+        published = entry.pop("published", {})
+        return [
+            method
+            for choice in choices
+            for method in _parse_methods(
+                {
+                    **entry,
+                    **choice,
+                    "published": {c: published[c] for c in choice["classifiers"] if c in published},
+                }
+            )
+        ]
+    kind = entry.get("kind")
     depths = entry.pop("depths", None)
-    per_depth = entry.pop("per_depth", {})
+    per_depth = open_tables(kind, entry.pop("per_depth", {}))
+    entry["params"] = open_tables(kind, entry.get("params", {}))
     if depths is None:
         return [_build(Method, entry, "methods")]
     published = entry.pop("published", {})
@@ -337,7 +434,7 @@ def _parse_methods(entry):
                 "depth": depth,
                 "search": searches[i],
                 "params": {
-                    **entry.get("params", {}),
+                    **entry["params"],
                     "n_layers": depth,
                     **{name: values[i] for name, values in per_depth.items()},
                 },
@@ -349,6 +446,15 @@ def _parse_methods(entry):
     ]
 
 
+def _check_name(entry, name):
+    """Refuse a name that would lead out of the output folder."""
+    if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
+        raise ValueError(
+            f"`{entry}` of a recipe should be the name of a folder, to which results go: not a "
+            f"path, no '.' at the beginning, none of <>:\"/\\|?*; got {name!r}. Choose another."
+        )
+
+
 def _build(kind, entries, where) -> Any:
     known = kind.__dataclass_fields__
     unknown = sorted(set(entries) - set(known))
@@ -357,4 +463,17 @@ def _build(kind, entries, where) -> Any:
             f"`{where}` should hold only {', '.join(known)}, got also {', '.join(unknown)}. "
             "Correct or remove them."
         )
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entries.items()})
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in entries.items()}
+    missing = [
+        name
+        for name, entry in known.items()
+        if entry.default is MISSING and entry.default_factory is MISSING and name not in values
+    ]
+    if missing:
+        raise ValueError(f"`{where}` should have an entry {missing[0]!r}, found none. Add it.")
+    for name, value in values.items():
+        expected = known[name].type
+        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+            told = getattr(expected, "__name__", str(expected))
+            raise ValueError(f"`{where}.{name}` should be of type {told}, got {value!r}.")
+    return kind(**values)

@@ -5,15 +5,31 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    StandardScaler,
+)
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.estimators import LFDA, LPP, LSDR, LSQMID, NPE, JPlay
+from jplay.experiments._named import make_named
+from jplay.experiments._rivals import (
+    PLSDAClassifier,
+    ShrinkageLDAClassifier,
+    TunedLogisticClassifier,
+    training_folds,
+)
+from jplay.experiments._settings import PUBLISHED, estimator_parameters, graph_parameters
+from jplay.experiments._suite_scenes import EdgeAwareJPlay, SceneClassifier
 from jplay.forest import CanonicalCorrelationForestClassifier
 
 
@@ -76,18 +92,17 @@ class RBFSVMClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
-        self.classes_, counts = np.unique(y, return_counts=True)
+        self.classes_ = np.unique(y)
         scale = 1.0 / (X.shape[1] * max(X.var(), np.finfo(float).tiny))
         distances = euclidean_distances(X, squared=True)
-        n_folds = max(2, min(self.n_folds, int(counts.min())))
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
+        folds = training_folds(y, self.n_folds, self.random_state)
         scores = np.zeros((len(self.gamma_grid), len(self.C_grid)))
         for train, test in folds.split(X, y):
             for i, multiple in enumerate(self.gamma_grid):
                 kernel = np.exp(-multiple * scale * distances[:, train])
                 for j, C in enumerate(self.C_grid):
                     model = SVC(C=C, kernel="precomputed").fit(kernel[train], y[train])
-                    scores[i, j] += model.score(kernel[test], y[test]) / n_folds
+                    scores[i, j] += model.score(kernel[test], y[test]) / folds.n_splits
         best = np.unravel_index(np.argmax(scores), scores.shape)
         self.gamma_ = self.gamma_grid[best[0]] * scale
         self.C_ = self.C_grid[best[1]]
@@ -147,10 +162,14 @@ class MLkNNClassifier(ClassifierMixin, BaseEstimator):
 
 
 STEPS = {
+    "median": lambda _: SimpleImputer(strategy="median"),
+    "mean": lambda _: SimpleImputer(strategy="mean"),
     "sample-max": lambda _: Normalizer(norm="max"),
     "unit-length": lambda _: Normalizer(norm="l2"),
+    "unit-sum": lambda _: Normalizer(norm="l1"),
     "unit-range": lambda _: MinMaxScaler(),
     "standard": lambda _: StandardScaler(),
+    "column-max": lambda _: MaxAbsScaler(),
     "svd": UncentredSVD,
     "pca": lambda kept: PCA(kept, svd_solver="full"),
 }
@@ -158,13 +177,14 @@ STEPS = {
 METHODS = {
     "identity": lambda params, seed: FunctionTransformer(**params),
     "pca": lambda params, seed: PCA(**{"svd_solver": "full", **params}),
-    "lpp": lambda params, seed: LPP(**params),
+    "lpp": lambda params, seed: LPP(**graph_parameters(params)),
     "npe": lambda params, seed: NPE(**params),
     "lda": lambda params, seed: LinearDiscriminantAnalysis(**params),
     "lfda": lambda params, seed: LFDA(**params),
     "lsdr": lambda params, seed: LSDR(**params, random_state=seed),
     "lsqmid": lambda params, seed: LSQMID(**params, random_state=seed),
-    "jplay": lambda params, seed: JPlay(**params),
+    "estimator": make_named,
+    "jplay": lambda params, seed: JPlay(**PUBLISHED | estimator_parameters(params)),
 }
 
 CLASSIFIERS = {
@@ -178,6 +198,9 @@ CLASSIFIERS = {
     "forest": lambda params, seed: RandomForestClassifier(
         **{"n_estimators": 300, **params}, random_state=seed
     ),
+    "lda-cv": lambda params, seed: ShrinkageLDAClassifier(**params, random_state=seed),
+    "pls-da": lambda params, seed: PLSDAClassifier(**params, random_state=seed),
+    "logistic": lambda params, seed: TunedLogisticClassifier(**params, random_state=seed),
 }
 
 OWN = "own"
@@ -193,9 +216,22 @@ def make_steps(steps):
     return built
 
 
-def make_method(kind, params, seed):
-    """Build the estimator of a row."""
-    return _lookup(METHODS, kind, "kind of a method")(params, seed)
+def make_method(kind, params, seed, cube=None):
+    """Build the estimator of a row: one that makes features, or a classifier by itself.
+
+    The kind "scene" is a spatial model with a classifier of another kind, or with its own;
+    "edge-aware" is what that model was before.
+    """
+    if kind == "edge-aware":
+        return EdgeAwareJPlay(cube, random_state=seed, **params)
+    if kind == "scene":
+        head = params.get("head")
+        classifier = None if head is None else _lookup(CLASSIFIERS, head, "head")({}, seed)
+        if "steps" in params:
+            classifier = make_pipeline(*make_steps(params["steps"]), classifier)
+        single_input = params.get("single_input")
+        return SceneClassifier(classifier, params.get("options"), cube, seed, single_input)
+    return _lookup({**METHODS, **CLASSIFIERS}, kind, "kind of a method")(params, seed)
 
 
 def make_classifier(classifier, seed):

@@ -8,35 +8,18 @@ from html import escape
 
 import numpy as np
 
+from jplay.plotting import within_rim
+
 WIDTH, HEIGHT = 460, 300
+WIDE = 520
 LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 44
 
 
-def line_chart(chart_id, title, x, series, *, x_label, y_label, log=False, markers=False):
-    """Draw lines over common positions.
-
-    Parameters
-    ----------
-    chart_id : str
-        Unique in the page.
-    title : str
-        Read out by screen readers.
-    x : sequence of float
-    series : dict of str to sequence of float
-        By name; values that are not finite (or not positive on a logarithmic axis) are left out.
-    x_label, y_label : str
-    log : bool, default=False
-        Whether the vertical axis is logarithmic.
-    markers : bool, default=False
-        Whether to mark the points.
-
-    Returns
-    -------
-    str
-        An ``svg`` element.
-    """
-    x = np.asarray(x, dtype=float)
-    values = {name: np.asarray(v, dtype=float) for name, v in series.items()}
+def line_chart(chart_id, chart):
+    """Draw a :class:`LineChart`; a value without a place interrupts its line."""
+    x = np.asarray(chart.x, dtype=float)
+    log = chart.log
+    values = {name: np.asarray(v, dtype=float) for name, v in chart.series.items()}
     usable = np.concatenate([v[_drawable(v, log)] for v in values.values()] or [np.array([])])
     low, high = (usable.min(), usable.max()) if usable.size else (1.0, 10.0)
     if log:
@@ -52,22 +35,73 @@ def line_chart(chart_id, title, x, series, *, x_label, y_label, log=False, marke
             HEIGHT - BOTTOM - (height - low) / (high - low) * (HEIGHT - TOP - BOTTOM),
         )
 
-    parts = [_axes(place, x, x_low, x_high, low, high, log, x_label, y_label)]
+    parts = [_axes(place, x, x_low, x_high, low, high, log, chart.x_label, chart.y_label)]
     for number, v in enumerate(values.values()):
         keep = _drawable(v, log)
-        points = [place(*point) for point in zip(x[keep], v[keep], strict=True)]
-        if not points:
+        if not keep.any():
             continue
-        path = "M" + "L".join(f"{px:.1f} {py:.1f}" for px, py in points)
-        parts.append(f'<path class="line series-{number % 8}" d="{path}"/>')
-        if markers:
+        style = f'series-{number % 8}" data-series="{number}'
+        path, pen = "", "M"
+        for drawn, *point in zip(keep, x, v, strict=True):
+            path += pen + "{:.1f} {:.1f}".format(*place(*point)) if drawn else ""
+            pen = "L" if drawn else "M"
+        parts.append(f'<path class="line {style}" d="{path}"/>')
+        if chart.markers:
+            points = [place(*point) for point in zip(x[keep], v[keep], strict=True)]
             dots = "".join(f"M{px:.1f} {py:.1f}h0" for px, py in points)
-            parts.append(f'<path class="dots series-{number % 8}" d="{dots}"/>')
-    return _svg(chart_id, title, WIDTH, HEIGHT, "".join(parts))
+            parts.append(f'<path class="dots {style}" d="{dots}"/>')
+    return _svg(chart_id, chart.title, WIDTH, HEIGHT, "".join(parts))
+
+
+def interval_chart(chart_id, chart):
+    """Draw an :class:`IntervalChart`: a row with a point and a bar for every name."""
+    known = {name: share for name, share in chart.rows.items() if share.value is not None}
+    limits = [v for s in known.values() for v in (s.value, s.low, s.high) if v is not None]
+    low, high = (100 * min(limits), 100 * max(limits)) if limits else (0.0, 100.0)
+    pad = max(0.08 * (high - low), 0.5)
+    low, high = max(low - pad, 0.0), min(high + pad, 100.0)
+    left = min(max((8.4 * len(name) + 24 for name in known), default=0), 0.5 * WIDE)
+    row, right, bottom = 30, 56, TOP + 30 * len(known)
+
+    def place(share):
+        return left + (100 * share - low) / (high - low) * (WIDE - left - right)
+
+    parts = []
+    for tick in _ticks(low, high, 6):
+        px = place(tick / 100)
+        parts.append(
+            f'<path class="grid" d="M{px:.1f} {TOP}V{bottom}"/>'
+            f'<text x="{px:.1f}" y="{bottom + 16}" text-anchor="middle">{_number(tick)}</text>'
+        )
+    for number, (name, share) in enumerate(known.items()):
+        py = TOP + row * (number + 0.5)
+        own = " own" if name == chart.own else ""
+        px = place(share.value)
+        if share.interval:
+            ends = f"M{place(share.low):.1f} {py}H{place(share.high):.1f}"
+            parts.append(f'<path class="whisker{own}" d="{ends}"/>')
+        parts.append(
+            f'<circle class="estimate{own}" cx="{px:.1f}" cy="{py}" r="5"/>'
+            f'<text class="name{own}" x="{left - 12:.0f}" y="{py + 4.5}" text-anchor="end">'
+            f"{escape(_cut(name, (left - 20) / 8.2))}</text>"
+            f'<text class="name{own}" x="{WIDE - 4}" y="{py + 4.5}" text-anchor="end">'
+            f"{share.text}</text>"
+        )
+    parts.append(
+        f'<text x="{(left + WIDE - right) / 2:.0f}" y="{bottom + 36}" text-anchor="middle">'
+        f"{escape(chart.x_label)}</text>"
+    )
+    return _svg(chart_id, chart.title, WIDE, bottom + 44, "".join(parts))
+
+
+def _cut(name, length):
+    return name if len(name) <= length + 1 else f"{name[: int(length) - 1]}…"
 
 
 def scatter_chart(chart_id, title, points, labels, n_classes, *, size=300):
-    """Draw points of several classes, one path per class.
+    """Draw points of several classes in equal units, one path per class.
+
+    Samples far from the middle are drawn closer: they would press all others into a corner.
 
     Parameters
     ----------
@@ -82,12 +116,8 @@ def scatter_chart(chart_id, title, points, labels, n_classes, *, size=300):
     str
         An ``svg`` element whose paths have ``data-class``.
     """
-    points = np.asarray(points, dtype=float)
-    # A few far points would press all others into a corner.
-    low, high = np.percentile(points, (0.5, 99.5), axis=0)
-    span = np.where(high > low, high - low, 1.0)
-    shown = np.clip((points - low) / span, -0.03, 1.03)
-    placed = 14 + shown * [1, -1] * (size - 28) + [0, size - 28]
+    shown = within_rim(points)
+    placed = size / 2 + shown * [1, -1] * (size / 2 - 8)
     parts = [f'<rect class="frame" x="1" y="1" width="{size - 2}" height="{size - 2}"/>']
     for k in range(n_classes):
         dots = "".join(f"M{px:.0f} {py:.0f}h0" for px, py in placed[labels == k])

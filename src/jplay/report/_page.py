@@ -1,273 +1,229 @@
-"""The page: a run's parts as text, tables, charts and images in one HTML file."""
+"""The page: parts as text, tables, charts and images in one HTML file."""
 
 import base64
 import json
-import os
+import re
 import zlib
+from functools import singledispatch
 from importlib.resources import files
-from pathlib import Path
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
-from jplay import __version__
 from jplay._optional import import_optional
-from jplay.plotting import class_colors
-from jplay.report._charts import line_chart, scatter_chart
+from jplay.palette import BACKGROUND, class_colors
+from jplay.report._charts import interval_chart, line_chart, scatter_chart
+from jplay.report._parts import (
+    ClassMap,
+    Confusion,
+    Facts,
+    IntervalChart,
+    LineChart,
+    Panels,
+    Pictures,
+    Share,
+    Strips,
+    Table,
+    Text,
+)
 from jplay.report._png import png_uri
-from jplay.report._run import Run
 
 MAX_TABLE_CLASSES = 30
-"""With more classes the confusion matrix is an image and a list of the commonest confusions."""
-UNKNOWN_COLOR = (16, 18, 22)
-RIGHT_COLOR, WRONG_COLOR, TRAINING_COLOR = (205, 208, 212), (214, 39, 40), (44, 123, 182)
+"""With more classes the confusion matrix is an image."""
+SHORT_NAME = 3
+"""Letters of a name that can head a column of the confusion matrix."""
+GAP = 2.5
+"""Bands further apart than this many times the usual distance have others missing in between."""
+ERROR_COLORS = {
+    "right": (205, 208, 212),
+    "wrong": (214, 39, 40),
+    "training pixel": (44, 123, 182),
+    "not labelled": BACKGROUND,
+}
 
 
-def write_report(run, path):
-    """Write a run as one HTML file that loads nothing from anywhere.
-
-    Parameters
-    ----------
-    run : Run, str or Path
-        A run, or the folder it was saved to.
-    path : str or Path
-        Where to write the page; its folder is made where it does not exist.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from jplay.report import Run, write_report
-    >>> run = Run(title="Nothing yet", facts={"Data": "none"}, class_names=["a", "b"])
-    >>> with TemporaryDirectory() as folder:
-    ...     write_report(run, f"{folder}/report.html").stat().st_size > 1000
-    True
-    """
+def render(report):
+    """Return the HTML text of a :class:`Report`."""
     jinja2 = import_optional("jinja2", feature="The report", extra="report")
-    run = run if isinstance(run, Run) else Run.load(run)
     template_folder = files("jplay.report") / "template"
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["percent"] = _percent
+    environment.filters["groupby_runs"] = _runs
     template = environment.from_string((template_folder / "report.html").read_text("utf-8"))
-    page = template.render(
-        run=run,
-        version=__version__,
-        style=(template_folder / "report.css").read_text("utf-8") + _class_style(run),
-        script=(template_folder / "report.js").read_text("utf-8"),
-        colors=_hex_colors(run),
-        best=_best_score(run),
-        class_rows=_class_rows(run),
-        confusion=_confusion_parts(run),
-        depth=_depth_chart(run),
-        depth_columns=[name for name in run.depth[0] if name != "n_layers"] if run.depth else [],
-        convergence=_convergence_charts(run),
-        subspaces=_subspace_charts(run),
-        reliance=_reliance_parts(run),
-        scene=_scene_parts(run),
-    )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(page, encoding="utf-8")
-    os.replace(partial, path)
-    return path
-
-
-def _percent(value, digits=1):
-    return "–" if value is None else f"{100 * value:.{digits}f}"
-
-
-def _rgb(run):
-    return np.round(255 * class_colors(max(len(run.class_names), 1))).astype(np.uint8)
-
-
-def _hex_colors(run):
-    return ["#{:02x}{:02x}{:02x}".format(*color) for color in _rgb(run)]
-
-
-def _class_style(run):
-    return "\n".join(f".class-{k}{{--c:{color}}}" for k, color in enumerate(_hex_colors(run), 1))
-
-
-def _best_score(run):
-    rated = [score for score in run.scores if score.get("overall_accuracy") is not None]
-    return max(rated, key=lambda score: score["overall_accuracy"], default=None)
-
-
-def _class_rows(run):
-    return [
+    taken = {"main", "warnings", "provenance"}
+    sections = [
         {
-            "name": name,
-            "counts": [column[k] for column in run.class_counts.values()],
-            "figures": [column[k] for column in run.class_figures.values()],
+            "id": _slug(section.title, taken),
+            "title": section.title,
+            "parts": [_prepared(part, f"s{n}-{k}") for k, part in enumerate(section.parts)],
         }
-        for k, name in enumerate(run.class_names)
+        for n, section in enumerate(report.sections)
     ]
+    parts = [part for section in report.sections for part in section.parts]
+    return template.render(
+        report=report,
+        main=None if report.main is None else _prepared(report.main, "main-part"),
+        sections=sections,
+        style=(template_folder / "report.css").read_text("utf-8")
+        + _class_style([report.main, *parts]),
+        script=(template_folder / "report.js").read_text("utf-8"),
+    )
 
 
-def _confusion_parts(run):
-    if run.confusion is None:
-        return None
-    counts = np.asarray(run.confusion)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    wrong = counts - np.diag(np.diag(counts))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:10]
-    pairs = [np.unravel_index(place, wrong.shape) for place in order]
+def _runs(parts):
+    """Group neighbouring parts of one kind."""
+    return [(kind, list(group)) for kind, group in groupby(parts, key=itemgetter("kind"))]
+
+
+def _slug(title, taken):
+    """Return a name for a heading that no other has."""
+    base = name = re.sub(r"\W+", "-", title.lower()).strip("-") or "section"
+    number = 2
+    while name in taken:
+        name, number = f"{base}-{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _prepared(part, part_id):
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(part).__name__).lower()
+    return {"kind": kind, "id": part_id, **_content(part, part_id)}
+
+
+@singledispatch
+def _content(part, part_id):
+    """Return what the template needs of a part."""
+    raise TypeError(f"A section should hold parts of jplay.report, got {type(part).__name__}.")
+
+
+@_content.register
+def _(part: Text, part_id):
+    return {"text": part.text}
+
+
+@_content.register
+def _(part: Facts, part_id):
+    return {"title": part.title, "values": part.values, "closed": part.closed}
+
+
+@_content.register
+def _(part: Table, part_id):
+    numeric = [part.is_number(k) for k in range(len(part.columns))]
+    text = part.to_csv()
     return {
+        "title": part.title,
+        "note": part.note,
+        "columns": list(zip(part.columns, numeric, strict=True)),
         "rows": [
+            [_cell(part, k, value, numeric[k]) for k, value in enumerate(row)] for row in part.rows
+        ],
+        "best": part.best,
+        "colored": part.colored,
+        # A byte order mark tells spreadsheets the encoding.
+        "csv": base64.b64encode(text.encode("utf-8-sig")).decode("ascii"),
+        "file": f"{_slug(part.title, set())}.csv",
+    }
+
+
+def _cell(table, column, value, numeric):
+    share = value if isinstance(value, Share) else None
+    number = share.value if share else value
+    return {
+        "text": table.text(column, value),
+        "interval": share.interval if share else "",
+        "share": share.value if share else None,
+        "value": ("" if number is None else number) if numeric else None,
+        "numeric": numeric,
+    }
+
+
+@_content.register
+def _(part: LineChart, part_id):
+    return {
+        "title": part.title,
+        "svg": line_chart(f"{part_id}-title", part),
+        "names": list(part.series),
+    }
+
+
+@_content.register
+def _(part: IntervalChart, part_id):
+    return {"title": part.title, "svg": interval_chart(f"{part_id}-title", part)}
+
+
+@_content.register
+def _(part: Panels, part_id):
+    notes = list(part.notes) or [""] * len(part.planes)
+    return {
+        "class_names": part.class_names,
+        "panels": [
+            {
+                "title": title,
+                "note": note,
+                "svg": scatter_chart(
+                    f"{part_id}-{n}", title, plane, part.labels, len(part.class_names)
+                ),
+            }
+            for n, (title, note, plane) in enumerate(
+                zip(part.titles, notes, part.planes, strict=True)
+            )
+        ],
+    }
+
+
+@_content.register
+def _(part: Pictures, part_id):
+    images = [{"name": name, "uri": png_uri(image)} for name, image in part.images.items()]
+    return {"images": images, "alt": part.alt, "small": part.small}
+
+
+@_content.register
+def _(part: Strips, part_id):
+    rows = zip(part.class_names, part.images, part.remarks, strict=True)
+    return {
+        "axis": part.axis,
+        "rows": [{"name": name, "uri": png_uri(image), "remark": r} for name, image, r in rows],
+    }
+
+
+@_content.register
+def _(part: Confusion, part_id):
+    counts = np.asarray(part.counts)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    small = len(counts) <= MAX_TABLE_CLASSES
+    rows = [[part.class_names[k], *map(int, row)] for k, row in enumerate(counts)]
+    table = Table("Confusion matrix", ["True class", *part.class_names], rows)
+    return {
+        **_content(table, part_id),
+        "class_names": part.class_names,
+        "short": max(map(len, part.class_names), default=0) <= SHORT_NAME,
+        "counts": [
             [
                 {"count": int(n), "alpha": round(0.55 * float(share), 3)}
                 for n, share in zip(row, row_shares, strict=True)
             ]
             for row, row_shares in zip(counts, shares, strict=True)
         ]
-        if len(counts) <= MAX_TABLE_CLASSES
+        if small
         else None,
-        "image": png_uri(_heat(shares)) if len(counts) > MAX_TABLE_CLASSES else None,
-        "pairs": [
-            {
-                "truth": run.class_names[i],
-                "prediction": run.class_names[j],
-                "count": int(wrong[i, j]),
-                "share": float(shares[i, j]),
-            }
-            for i, j in pairs
-            if wrong[i, j]
-        ],
+        "image": None if small else png_uri(shaded(shares, HEAT)),
     }
 
 
-def _heat(values):
-    """Return values between 0 and 1 as an image from white over orange to dark red."""
-    stops = np.array([[255, 255, 255], [254, 196, 79], [217, 72, 1], [102, 18, 6]], dtype=float)
-    position = np.clip(values, 0, 1) * (len(stops) - 1)
-    channels = [np.interp(position, np.arange(len(stops)), stops[:, c]) for c in range(3)]
-    return np.round(np.stack(channels, axis=-1)).astype(np.uint8)
-
-
-def _depth_chart(run):
-    if not run.depth:
-        return None
-    names = [name for name in run.depth[0] if name != "n_layers"]
-    series = {
-        name: [np.nan if p[name] is None else 100 * p[name] for p in run.depth] for name in names
-    }
-    depths = [point["n_layers"] for point in run.depth]
-    chart = line_chart(
-        "chart-depth",
-        "Overall accuracy against the number of layers",
-        depths,
-        series,
-        x_label="Layers (0: the samples themselves)" if 0 in depths else "Layers",
-        y_label="Overall accuracy %",
-        markers=True,
-    )
-    return {"chart": chart, "names": names}
-
-
-def _convergence_charts(run):
-    charts = []
-    if run.objective:
-        total = np.sum([np.asarray(v) for v in run.objective.values()], axis=0)
-        # The samples' own size is most of it: only a linear axis shows the descent.
-        charts.append(_over_iterations("objective", "Objective", {"objective": total}, log=False))
-        charts.append(_over_iterations("terms", "Weighted terms of the objective", run.objective))
-    if run.residuals is not None and len(run.residuals):
-        series = {f"layer {k}": v for k, v in enumerate(np.asarray(run.residuals).T, 1)}
-        charts.append(_over_iterations("residuals", "Distance from the constraints", series))
-    return charts
-
-
-def _over_iterations(name, title, series, *, log=True):
-    iterations = np.arange(1, len(next(iter(series.values()))) + 1)
-    chart = line_chart(
-        f"chart-{name}",
-        f"{title} over the iterations",
-        iterations,
-        series,
-        x_label="Iteration",
-        y_label="",
-        log=log,
-    )
-    return {"title": title, "chart": chart, "names": list(series)}
-
-
-def _subspace_charts(run):
-    if run.planes is None:
-        return []
-    return [
-        {
-            "title": name,
-            "accuracy": run.layer_accuracy[number] if run.layer_accuracy else None,
-            "chart": scatter_chart(
-                f"chart-layer-{number}",
-                f"{name}, test samples in a plane",
-                plane,
-                run.point_labels,
-                len(run.class_names),
-            ),
-        }
-        for number, (name, plane) in enumerate(zip(run.layer_names, run.planes, strict=True))
-    ]
-
-
-def _reliance_parts(run):
-    if run.reliance is None:
-        return None
-    shares = np.asarray(run.reliance)
-    strength = shares / np.maximum(shares.max(axis=1, keepdims=True), 1e-30)
-    positions = np.asarray(run.feature_positions)
-    parts = {
-        "top": [
-            {"name": name, "features": _strongest(row, positions, run.feature_axis)}
-            for name, row in zip(run.class_names, shares, strict=True)
-        ],
-        "first": f"{positions[0]:.0f}",
-        "last": f"{positions[-1]:.0f}",
-    }
-    if run.image_shape is not None:
-        parts["images"] = [
-            {"name": name, "uri": png_uri(_heat(row.reshape(run.image_shape)))}
-            for name, row in zip(run.class_names, strength, strict=True)
-        ]
-    else:
-        parts["bars"] = [
-            {"name": name, "uri": png_uri(_heat(row[None, :]))}
-            for name, row in zip(run.class_names, strength, strict=True)
-        ]
-    return parts
-
-
-def _strongest(shares, positions, axis, count=3):
-    """Name the strongest features that are not neighbours of a stronger one."""
-    gap = max(len(shares) // 20, 1)
-    found = []
-    for place in np.argsort(-shares, kind="stable"):
-        if all(abs(place - other) > gap for other in found):
-            found.append(place)
-        if len(found) == count:
-            break
-    unit = " nm" if "nm" in axis else ""
-    return ", ".join(f"{positions[place]:.0f}{unit}" for place in found)
-
-
-def _scene_parts(run):
-    scene = run.scene
-    if scene is None:
-        return None
-    palette = np.vstack([[UNKNOWN_COLOR], _rgb(run)]).astype(np.uint8)
+@_content.register
+def _(part: ClassMap, part_id):
+    scene, names = part.scene, list(part.class_names)
+    palette = np.vstack([[BACKGROUND], class_colors(max(len(names), 1))]).astype(np.uint8)
     layers = [
         ("color", "False colour", scene.false_color),
-        ("truth", "Ground truth", palette[scene.ground_truth]),
-        ("prediction", "Prediction", palette[scene.prediction]),
-        ("errors", "Errors", _error_image(scene)),
+        ("prediction", "Class map", palette[scene.prediction]),
     ]
-    height, width = scene.ground_truth.shape
+    if scene.ground_truth.any():
+        layers[1:1] = [("truth", "Ground truth", palette[scene.ground_truth])]
+        layers.append(("errors", "Errors", _error_image(scene)))
+    height, width = scene.prediction.shape
     labelled = (scene.ground_truth > 0) & (scene.training == 0)
     data = {
         "height": height,
@@ -277,9 +233,11 @@ def _scene_parts(run):
         "spectrumShape": scene.spectra.shape,
         "low": scene.value_range[0],
         "high": scene.value_range[1],
-        "axis": "nm" if scene.has_wavelengths else "band",
+        "axis": "Wavelength (nm)" if scene.has_wavelengths else "Band",
+        "valueName": scene.value_name,
         "wavelengths": [round(float(w), 1) for w in scene.wavelengths],
-        "classes": run.class_names,
+        "gaps": gaps(scene.wavelengths),
+        "classes": names,
         "truth": _packed(scene.ground_truth.astype("<u2")),
         "prediction": _packed(scene.prediction.astype("<u2")),
         "training": _packed(scene.training.astype(np.uint8)),
@@ -287,7 +245,10 @@ def _scene_parts(run):
         "spectra": _packed(np.diff(scene.spectra, axis=2, prepend=np.uint8(0))),
     }
     return {
+        "title": part.title,
+        "class_names": names,
         "layers": [(key, name, png_uri(image)) for key, name, image in layers],
+        "error_colors": {name: f"rgb{color}" for name, color in ERROR_COLORS.items()},
         "height": height,
         "width": width,
         "n_wrong": int((labelled & (scene.ground_truth != scene.prediction)).sum()),
@@ -298,16 +259,45 @@ def _scene_parts(run):
     }
 
 
+def gaps(positions):
+    """Return the numbers of bands before which others are missing."""
+    steps = np.abs(np.diff(np.asarray(positions, dtype=float)))
+    if not steps.size:
+        return []
+    return [int(k) + 1 for k in np.flatnonzero(steps > GAP * np.median(steps))]
+
+
 def _error_image(scene):
     image = np.empty((*scene.ground_truth.shape, 3), dtype=np.uint8)
-    image[:] = UNKNOWN_COLOR
+    image[:] = ERROR_COLORS["not labelled"]
     known = scene.ground_truth > 0
-    image[known] = RIGHT_COLOR
-    image[known & (scene.ground_truth != scene.prediction)] = WRONG_COLOR
-    image[scene.training > 0] = TRAINING_COLOR
+    image[known] = ERROR_COLORS["right"]
+    image[known & (scene.ground_truth != scene.prediction)] = ERROR_COLORS["wrong"]
+    image[scene.training > 0] = ERROR_COLORS["training pixel"]
     return image
 
 
 def _packed(array):
     """Deflate an array and write it as base64."""
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode("ascii")
+
+
+HEAT = [[255, 255, 255], [254, 196, 79], [217, 72, 1], [102, 18, 6]]
+SIGNED = [[5, 48, 97], [67, 147, 195], [255, 255, 255], [214, 96, 77], [103, 0, 31]]
+
+
+def shaded(values, stops):
+    """Interpolate between colours at equal steps from 0 to 1."""
+    steps = np.linspace(0, 1, len(stops))
+    channels = [np.interp(values, steps, channel) for channel in np.transpose(stops)]
+    return np.round(np.stack(channels, axis=-1)).astype(np.uint8)
+
+
+def _class_style(parts):
+    """Return the colours of as many classes as any part has."""
+    counts = [len(part.class_names) for part in parts if hasattr(part, "class_names")]
+    counts += [len(part.rows) for part in parts if isinstance(part, Table) and part.colored]
+    colors = class_colors(max(max(counts, default=1), 1))
+    return "\n".join(
+        ".class-{}{{--c:#{:02x}{:02x}{:02x}}}".format(k, *rgb) for k, rgb in enumerate(colors, 1)
+    )

@@ -2,14 +2,112 @@
 (() => {
   const byId = (id) => document.getElementById(id);
 
-  const highlight = byId("highlight");
-  if (highlight) {
-    highlight.addEventListener("change", () => {
-      byId("panels").classList.toggle("highlighting", highlight.value !== "");
-      for (const path of document.querySelectorAll("#panels .point")) {
-        path.classList.toggle("chosen", path.dataset.class === highlight.value);
-      }
+  // The navigation marks the section on the screen.
+  const links = new Map(
+    [...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]),
+  );
+  const parts = [...links.keys()].map(byId).filter(Boolean);
+  const mark = () => {
+    const passed = parts.filter((part) => part.getBoundingClientRect().top < innerHeight / 3);
+    const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const current = atEnd && scrollY > 0 ? parts.at(-1) : passed.at(-1) ?? parts[0];
+    for (const [id, link] of links) {
+      if (id === current?.id) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  };
+  addEventListener("scroll", mark, { passive: true });
+  mark();
+
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const body = table.tBodies[0];
+    [...table.tHead.rows[0].cells].forEach((heading, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...heading.childNodes);
+      heading.append(button);
+      button.addEventListener("click", () => {
+        // Figures start with the largest, text with the first letter.
+        const numeric = heading.classList.contains("n");
+        const before = heading.getAttribute("aria-sort");
+        const first = numeric ? "descending" : "ascending";
+        const second = numeric ? "ascending" : "descending";
+        const order = before === first ? second : first;
+        for (const other of heading.parentNode.cells) other.removeAttribute("aria-sort");
+        heading.setAttribute("aria-sort", order);
+        const key = (row) => {
+          const cell = row.cells[column];
+          if (!numeric) return cell.textContent.trim();
+          return cell.dataset.value === "" ? null : Number(cell.dataset.value);
+        };
+        const sign = order === "ascending" ? 1 : -1;
+        const rows = [...body.rows].sort((a, b) => {
+          const [x, y] = [key(a), key(b)];
+          if (x === null || y === null) return (x === null) - (y === null);
+          return sign * (numeric ? x - y : x.localeCompare(y, undefined, { numeric: true }));
+        });
+        body.append(...rows);
+      });
     });
+  }
+
+  // Paper cannot be opened.
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+  });
+
+  // Tables that are wider than the screen say so.
+  const hint = () => {
+    for (const box of document.querySelectorAll(".scroll")) {
+      const wider = box.scrollWidth > box.clientWidth + 1;
+      box.classList.toggle("wider", wider);
+      box.classList.toggle("at-end", box.scrollLeft + box.clientWidth >= box.scrollWidth - 2);
+      const said = box.previousElementSibling?.classList.contains("scroll-hint");
+      if (wider && !said) {
+        const line = document.createElement("p");
+        line.className = "scroll-hint";
+        line.textContent = "Scroll sideways for more columns →";
+        box.before(line);
+        box.addEventListener("scroll", hint, { passive: true });
+      } else if (!wider && said) {
+        box.previousElementSibling.remove();
+      }
+    }
+  };
+  addEventListener("resize", hint);
+  hint();
+
+  // Legends filter: nothing pressed shows everything.
+  const chosen = new Set();
+  let redrawMap = () => {};
+  const press = (button, on) => button.setAttribute("aria-pressed", String(on));
+  for (const button of document.querySelectorAll(".filter[data-class]")) {
+    button.addEventListener("click", () => {
+      const k = button.dataset.class;
+      if (!chosen.delete(k)) chosen.add(k);
+      for (const same of document.querySelectorAll(".filter[data-class]")) {
+        press(same, chosen.has(same.dataset.class));
+      }
+      for (const path of document.querySelectorAll(".point")) {
+        path.classList.toggle("chosen", chosen.has(path.dataset.class));
+        path.classList.toggle("off", chosen.size > 0 && !chosen.has(path.dataset.class));
+      }
+      redrawMap();
+    });
+  }
+  for (const figure of document.querySelectorAll("figure.chart")) {
+    const buttons = [...figure.querySelectorAll(".filter[data-series]")];
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        press(button, button.getAttribute("aria-pressed") !== "true");
+        const wanted = new Set(
+          buttons.filter((b) => b.getAttribute("aria-pressed") === "true").map((b) => b.dataset.series),
+        );
+        for (const path of figure.querySelectorAll("path[data-series]")) {
+          path.classList.toggle("off", wanted.size > 0 && !wanted.has(path.dataset.series));
+        }
+      });
+    }
   }
 
   const stage = byId("stage");
@@ -42,7 +140,24 @@
     }
     arrays = { truth, prediction, training, spectra, means: classMeans(truth, spectra, bands) };
     stage.dataset.ready = "true";
+    drawVeil();
   }
+
+  // Darkens the pixels of classes that the legend does not show.
+  function drawVeil() {
+    const veil = byId("veil");
+    const layer = document.querySelector("input[name=layer]:checked").value;
+    veil.hidden = !arrays || !chosen.size;
+    if (veil.hidden) return;
+    const labels = layer === "truth" ? arrays.truth : arrays.prediction;
+    const context = veil.getContext("2d");
+    const image = context.createImageData(data.width, data.height);
+    const dark = new Uint32Array(image.data.buffer);
+    const wanted = new Set([...chosen].map(Number));
+    for (let i = 0; i < labels.length; i++) dark[i] = wanted.has(labels[i]) ? 0 : 0xe0161210;
+    context.putImageData(image, 0, 0);
+  }
+  redrawMap = drawVeil;
 
   function spectrumAt(spectra, row, column) {
     const [, width, bands] = data.spectrumShape;
@@ -67,15 +182,16 @@
   }
 
   function showLayer() {
-    const chosen = document.querySelector("input[name=layer]:checked").value;
+    const layer = document.querySelector("input[name=layer]:checked").value;
     const opacity = byId("blend").value / 100;
     for (const [key, image] of images) {
-      image.hidden = key !== "color" && key !== chosen;
+      image.hidden = key !== "color" && key !== layer;
       image.style.opacity = key === "color" ? 1 : opacity;
     }
-    byId("blend").disabled = chosen === "color";
-    byId("legend-errors").hidden = chosen !== "errors";
-    byId("legend-classes").hidden = chosen === "errors" || chosen === "color";
+    byId("blend").disabled = layer === "color";
+    byId("legend-errors").hidden = layer !== "errors";
+    byId("legend-classes").hidden = layer === "errors";
+    drawVeil();
   }
 
   function place() {
@@ -120,8 +236,9 @@
       ? "a training pixel"
       : truth === 0 ? "" : truth === prediction ? "right" : "wrong";
     const step = data.pixelStep;
+    const known = images.has("truth") ? `Truth: ${name(truth)}. ` : "";
     readout.textContent =
-      `Row ${pixel.row * step}, column ${pixel.column * step}. Truth: ${name(truth)}. ` +
+      `Row ${pixel.row * step}, column ${pixel.column * step}. ${known}` +
       `Prediction: ${name(prediction)}${verdict ? ` (${verdict})` : ""}.`;
     drawSpectrum(spectrumAt(arrays.spectra, pixel.row, pixel.column), truth, prediction);
   }
@@ -133,8 +250,18 @@
     return node;
   };
 
+  // Round numbers between two limits.
+  function ticks(low, high, count) {
+    const raw = (high - low) / count || 1;
+    const scale = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].find((m) => m * scale >= raw) * scale;
+    const found = [];
+    for (let n = Math.ceil(low / step); n * step <= high; n++) found.push(Number((n * step).toPrecision(6)));
+    return found;
+  }
+
   function drawSpectrum(values, truth, prediction) {
-    const [width, height, left, bottom, top, right] = [460, 260, 58, 40, 10, 12];
+    const [width, height, left, bottom, top, right] = [460, 260, 72, 40, 10, 12];
     const waves = data.wavelengths;
     const curves = [["this pixel", values, "series-0"]];
     if (truth && arrays.means[truth - 1]) {
@@ -151,24 +278,31 @@
       for (const v of curve) { low = Math.min(low, v); high = Math.max(high, v); }
     }
     if (high === low) high = low + 1;
+    const pad = 0.04 * (high - low);
+    low -= pad;
+    high += pad;
     const first = waves[0], last = waves[waves.length - 1];
     const px = (w) => left + ((w - first) / (last - first || 1)) * (width - left - right);
     const py = (v) => height - bottom - ((v - low) / (high - low)) * (height - top - bottom);
     const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
     svg.append(svgNode("title", {}, `Spectrum of the pixel in row ${pixel.row}, column ${pixel.column}`));
-    for (const share of [0, 0.5, 1]) {
-      const v = low + share * (high - low);
-      svg.append(svgNode("path", { class: "grid", d: `M${left} ${py(v)}H${width - right}` }));
-      const label = Number(real(v).toPrecision(3)).toString();
-      svg.append(svgNode("text", { x: left - 6, y: py(v) + 4, "text-anchor": "end" }, label));
-      const w = first + share * (last - first);
-      const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-      svg.append(svgNode("text", { x: px(w), y: height - bottom + 16, "text-anchor": anchor }, Math.round(w)));
+    for (const value of ticks(real(low), real(high), 4)) {
+      const y = py(((value - data.low) / (data.high - data.low)) * 255);
+      svg.append(svgNode("path", { class: "grid", d: `M${left} ${y}H${width - right}` }));
+      svg.append(svgNode("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, value));
     }
-    const axis = data.axis === "nm" ? "Wavelength (nm)" : "Band";
-    svg.append(svgNode("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, axis));
+    for (const wave of ticks(first, last, 5)) {
+      svg.append(svgNode("text", { x: px(wave), y: height - bottom + 16, "text-anchor": "middle" }, wave));
+    }
+    svg.append(svgNode("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, data.axis));
+    const middle = (top + height - bottom) / 2;
+    svg.append(svgNode("text", { x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, data.valueName));
+    const starts = new Set([0, ...data.gaps]);
     for (const [, curve, style] of [...curves].reverse()) {
-      const d = "M" + Array.from(curve, (v, b) => `${px(waves[b]).toFixed(1)} ${py(v).toFixed(1)}`).join("L");
+      const d = Array.from(
+        curve,
+        (v, b) => `${starts.has(b) ? "M" : "L"}${px(waves[b]).toFixed(1)} ${py(v).toFixed(1)}`,
+      ).join("");
       svg.append(svgNode("path", { class: `line ${style}`, d }));
     }
     byId("spectrum").replaceChildren(svg);

@@ -3,26 +3,13 @@
 import numpy as np
 
 from jplay._optional import import_optional
-from jplay.experiments.runner import map_path, own_model, take_up_or_fit
 from jplay.plotting import false_color, plot_convergence, plot_images, plot_maps
 
-MOST_FACES = 20
+MAX_FACES = 20
 
 
 def draw_figures(experiment, table, folder):
-    """Draw what the recipe's data allow and return the files.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        After its run.
-    table : Table
-    folder : path-like
-
-    Returns
-    -------
-    list of Path
-    """
+    """Draw what the recipe's data allow, after its run, and return the files."""
     figures = import_optional("matplotlib.figure", feature="Drawing figures", extra="plot")
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -70,13 +57,13 @@ def _draw_depth(experiment, table, new_figure):
 
 def _draw_maps(experiment, table, new_figure):
     """False colour, ground truth and the class map of every method (Figs. 3 and 4)."""
-    data = experiment.problem.data
+    data = experiment.divided.data
     if data.get("cube") is None or experiment.recipe.maps is None:
         return None
     panels = {}
     for task in experiment.tasks:
         for cell in task.cells:
-            path = map_path(experiment.folder, cell)
+            path = experiment.map_path(cell)
             if cell.classifier.name == experiment.recipe.maps and path.exists():
                 with np.load(path) as kept:
                     panels[task.method.name] = kept["labels"].astype(int)
@@ -105,13 +92,13 @@ def _draw_faces(experiment, table, new_figure):
     A row is a filter: it also cancels what the other pixels share, and need not resemble a face.
     What it answers to is shown below it.
     """
-    shape = experiment.problem.data.get("image_shape")
+    shape = experiment.divided.data.get("image_shape")
     fitted = first_fit(experiment, experiment.recipe.faces) if shape is not None else None
     if fitted is None:
         return None
-    strongest = np.argsort(-np.linalg.norm(own_model(fitted.pipeline).components_, axis=1))
-    shown = strongest[:MOST_FACES]
-    filters = projection_in_pixels(fitted.pipeline)[shown]
+    strongest = np.argsort(-np.linalg.norm(fitted.model.components_, axis=1))
+    shown = strongest[:MAX_FACES]
+    filters = projection_in_pixels(fitted)[shown]
     patterns = answered_images(experiment.train_test(0)[0], fitted.Z_train)[shown]
     n_columns = 10
     n_rows = 2 * -(-len(shown) // n_columns)
@@ -130,14 +117,14 @@ def answered_images(X, Z):
     return weights.T @ X - X.mean(axis=0)
 
 
-def projection_in_pixels(pipeline):
+def projection_in_pixels(fitted):
     """Return the collapsed projection of a row's model in the space of its raw samples.
 
     Steps without a linear inverse (each sample's own maximum) leave the space as it is.
     """
-    model = own_model(pipeline)
+    model = fitted.model
     rows = model.components_
-    before = [step for _, step in pipeline.steps]
+    before = [step for _, step in fitted.pipeline.steps]
     for step in reversed(before[: before.index(model)]):
         if hasattr(step, "components_"):
             rows = rows @ step.components_
@@ -149,14 +136,11 @@ def _draw_convergence(experiment, table, new_figure):
     if fitted is None:
         return None
     figure = new_figure(figsize=(10, 4), layout="constrained")
-    plot_convergence(own_model(fitted.pipeline), axes=figure.subplots(1, 2))
+    plot_convergence(fitted.model, axes=figure.subplots(1, 2))
     return figure
 
 
 def first_fit(experiment, name):
     """Return the named row's fit to the first split: a kept one, or once more."""
-    for task in experiment.tasks:
-        if task.method.name == name and task.split == 0:
-            params = experiment.parameters(task.method, 0)
-            return None if params is None else take_up_or_fit(experiment, task, params, leave=False)
-    return None
+    task = experiment.first_task(name)
+    return None if task is None else experiment.fitted(task, leave=False)

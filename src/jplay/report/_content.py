@@ -1,48 +1,21 @@
 """What a report shows, in memory and as a folder of two files."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
-FORMAT = 1
+from jplay._files import atomic_path
+from jplay.datasets.readers import read_npz
+from jplay.report._parts import Provenance, SceneView
+
+FORMAT = 3
 """Raised when a folder of an older version can no longer be read."""
 
-RECORD_NAME = "run.json"
+PLAIN_NAME = "run.json"
 ARRAYS_NAME = "run.npz"
-
-
-@dataclass(frozen=True, eq=False)
-class SceneView:
-    """An image and its class maps, reduced to what a page can carry.
-
-    Class ``k`` of the maps is the ``k``-th of the run's ``class_names``, counted from 1; 0 is
-    unknown.
-    """
-
-    false_color: np.ndarray
-    """(height, width, 3), dtype uint8."""
-    ground_truth: np.ndarray
-    """(height, width), dtype uint16."""
-    prediction: np.ndarray
-    """(height, width), dtype uint16."""
-    training: np.ndarray
-    """(height, width), 1 where the pixel was a training sample, dtype uint8."""
-    spectra: np.ndarray
-    """(height / spectrum_step, width / spectrum_step, n_bands) in 255ths of ``value_range``."""
-    wavelengths: np.ndarray
-    """(n_bands,) in nm, or band numbers where ``has_wavelengths`` is false."""
-    value_range: tuple[float, float]
-    """The values that 0 and 255 in ``spectra`` stand for."""
-    spectrum_step: int = 1
-    """Pixels of the maps, in each direction, that share one spectrum."""
-    pixel_step: int = 1
-    """Pixels of the image, in each direction, that became one pixel of the maps."""
-    has_wavelengths: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +32,11 @@ class Run:
         Settings of the model, as plain values.
     scores : list of dict
         Rows of the comparison: ``features``, ``n_features``, ``classifier``,
-        ``overall_accuracy``, ``average_accuracy`` and ``kappa``, fractions or None.
+        ``overall_accuracy``, ``average_accuracy`` and ``kappa``, fractions or None, and perhaps
+        ``seconds`` of the fit.
+    judged : str
+        Which row of the comparison the map, the figures of the classes and the confusion matrix
+        are of; empty for the model itself.
     class_figures : dict of str to list of float or None
         By column heading, one figure per class (fractions).
     class_counts : dict of str to list of int
@@ -80,15 +57,22 @@ class Run:
         A plane view of every subspace with the same samples.
     point_labels : ndarray of shape (n_points,) or None
         Positions in ``class_names``.
-    reliance : ndarray of shape (n_classes, n_features) or None
-        Share of each class's score that rests on each feature.
+    relevance : ndarray of shape (n_classes, n_features) or None
+        Share of each feature in what sets each class apart, see
+        :func:`jplay.inspection.feature_relevance`.
     feature_positions : ndarray of shape (n_features,) or None
         Wavelengths in nm, or numbers.
     feature_axis : str
         What ``feature_positions`` are.
+    feature_names : list of str
+        If features have names.
     image_shape : tuple of int or None
-        Where features are pixels of an image.
+        If features are pixels of an image.
     scene : SceneView or None
+    remarks : list of str
+        What one must know before one believes the figures.
+    provenance : Provenance
+        When and how it was made.
     """
 
     title: str
@@ -96,6 +80,7 @@ class Run:
     class_names: list[str]
     parameters: dict[str, Any] = field(default_factory=dict)
     scores: list[dict] = field(default_factory=list)
+    judged: str = ""
     class_figures: dict[str, list] = field(default_factory=dict)
     class_counts: dict[str, list] = field(default_factory=dict)
     confusion: np.ndarray | None = None
@@ -106,11 +91,14 @@ class Run:
     layer_accuracy: list[float] = field(default_factory=list)
     planes: np.ndarray | None = None
     point_labels: np.ndarray | None = None
-    reliance: np.ndarray | None = None
+    relevance: np.ndarray | None = None
     feature_positions: np.ndarray | None = None
     feature_axis: str = "Feature"
+    feature_names: list[str] = field(default_factory=list)
     image_shape: tuple[int, int] | None = None
     scene: SceneView | None = None
+    remarks: list[str] = field(default_factory=list)
+    provenance: Provenance = field(default_factory=Provenance.now)
 
     def save(self, folder):
         """Write ``run.json`` and ``run.npz`` into ``folder``, each in one step.
@@ -122,14 +110,16 @@ class Run:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        record, arrays = _split(_shallow(self), "")
+        plain, arrays = _apart(_shallow(self), "")
+        plain["provenance"] = asdict(self.provenance)
         if self.scene is not None:
-            record["scene"], scene_arrays = _split(asdict(self.scene), "scene.")
+            plain["scene"], scene_arrays = _apart(asdict(self.scene), "scene.")
             arrays |= scene_arrays
-        with _replacing(folder / ARRAYS_NAME, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        with _replacing(folder / RECORD_NAME, "w") as file:
-            json.dump({"format": FORMAT, **record}, file, indent=1, allow_nan=False)
+        text = json.dumps({"format": FORMAT, **plain}, indent=1, allow_nan=False)
+        with atomic_path(folder / ARRAYS_NAME) as temporary:
+            np.savez_compressed(temporary, **arrays)
+        with atomic_path(folder / PLAIN_NAME) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, folder):
@@ -144,27 +134,26 @@ class Run:
         Run
         """
         folder = Path(folder)
-        path = folder / RECORD_NAME
+        path = folder / PLAIN_NAME
         if not path.is_file():
             raise FileNotFoundError(
-                f"`folder` should hold {RECORD_NAME}, as `jplay demo` writes it, but {folder} does "
+                f"`folder` should hold {PLAIN_NAME}, as `jplay demo` writes it, but {folder} does "
                 "not. Name the folder of a run."
             )
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            version = record.pop("format")
+            plain = json.loads(path.read_text(encoding="utf-8"))
+            version = plain.pop("format")
             if version != FORMAT:
                 raise ValueError(f"it has format {version!r}, this version reads {FORMAT}")
-            with (
-                open(folder / ARRAYS_NAME, "rb") as file,
-                np.load(file, allow_pickle=False) as stored,
-            ):
-                arrays = dict(stored)
-            scene = record.pop("scene", None)
+            arrays = read_npz(folder / ARRAYS_NAME)
+            scene = plain.pop("scene", None)
             if scene is not None:
-                record["scene"] = SceneView(**_joined(scene, arrays, "scene."))
-            return cls(**_joined(record, arrays, ""))
-        except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
+                plain["scene"] = SceneView(**_joined(scene, arrays, "scene."))
+            plain["provenance"] = Provenance(**plain["provenance"])
+            return cls(**_joined(plain, arrays, ""))
+        except (FileNotFoundError, PermissionError):
+            raise
+        except Exception as error:  # whatever a damaged byte leads the readers to
             raise ValueError(
                 f"{folder} is not a run that this version can read ({error}). Run it again."
             ) from error
@@ -174,32 +163,12 @@ def _shallow(run):
     return {part.name: getattr(run, part.name) for part in fields(run) if part.name != "scene"}
 
 
-def _split(values, prefix):
+def _apart(values, prefix):
     """Separate arrays, which go to the NPZ file, from what JSON holds."""
     arrays = {prefix + k: v for k, v in values.items() if isinstance(v, np.ndarray)}
     return {k: v for k, v in values.items() if prefix + k not in arrays}, arrays
 
 
-def _joined(record, arrays, prefix):
+def _joined(plain, arrays, prefix):
     named = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-    return record | {k: v for k, v in named.items() if "." not in k}
-
-
-class _replacing:
-    """Open a file beside ``path`` that takes its place only when all has been written."""
-
-    def __init__(self, path, mode):
-        self.path, self.mode = path, mode
-        self.partial = path.with_name(path.name + ".part")
-
-    def __enter__(self):
-        encoding = None if "b" in self.mode else "utf-8"
-        self.file = open(self.partial, self.mode, encoding=encoding)
-        return self.file
-
-    def __exit__(self, kind, error, traceback):
-        self.file.close()
-        if kind is None:
-            os.replace(self.partial, self.path)
-        else:
-            self.partial.unlink()
+    return plain | {k: v for k, v in named.items() if "." not in k}

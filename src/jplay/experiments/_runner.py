@@ -3,31 +3,38 @@
 import os
 import traceback
 import warnings
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import (
-    f1_score,
-    hamming_loss,
-    label_ranking_average_precision_score,
-    label_ranking_loss,
-)
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from jplay.experiments._problem import load_problem
-from jplay.experiments._steps import OWN, label_scores, make_classifier, make_method, make_steps
-from jplay.experiments.protocol import choose_parameters, fit_scaler
-from jplay.experiments.records import DONE, FAILED, RecordFile, content_key, exclusive
+from jplay._files import atomic_path
+from jplay.experiments._division import load_divided
+from jplay.experiments._fitted import (
+    FittedRow,
+    fit_classifier,
+    label_figures,
+    map_of_pixels,
+)
+from jplay.experiments._journal import DONE, FAILED, Journal, content_key, exclusive
+from jplay.experiments._limits import OverTime, in_words, time_limit
+from jplay.experiments._protocol import choose_parameters
+from jplay.experiments._steps import make_method, make_steps
 from jplay.numerics.metrics import AccuracyReport
+from jplay.numerics.votes import expected_calibration_error
 
-MOST_CLASSES_OF_CONFUSION = 20
-"""Above this a record holds no confusion matrix, only what follows from it."""
+CALIBRATION_BINS = 15
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Probabilities below which a prediction may be left open."""
+
+MAX_CONFUSION_CLASSES = 20
+"""With more classes a record holds no confusion matrix, only what follows from it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class ChoiceTask:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TaskProgress:
     """What a run tells its observer after every task."""
 
     recipe: str
@@ -80,11 +87,17 @@ class Experiment:
     folder : path-like
         Holds ``records.jsonl``, class maps and, while a run lasts, fits to take up again.
     scaling : {"inductive", "transductive"}, default="inductive"
-        See :func:`jplay.experiments.protocol.fit_scaler`.
+        Whether features are scaled by training samples alone or, as in the paper, by test samples
+        too.
     data : Bunch, optional
         Used instead of the recipe's data.
     keep_fits : bool, default=False
         Whether fits stay in the folder, so that columns can be added without fitting again.
+    watchers : dict of str to callback, optional
+        Follow the fits of a row, by its name; see scikit-learn's callbacks. One process only.
+    max_seconds : float, optional
+        Time that a fit may take, and each of its cells. What takes longer is recorded as failed;
+        neither the row's other splits nor a later run with no more time try it again.
 
     Examples
     --------
@@ -101,13 +114,25 @@ class Experiment:
     [True]
     """
 
-    def __init__(self, recipe, folder, *, scaling="inductive", data=None, keep_fits=False):
+    def __init__(
+        self,
+        recipe,
+        folder,
+        *,
+        scaling="inductive",
+        data=None,
+        keep_fits=False,
+        watchers=None,
+        max_seconds=None,
+    ):
         self.recipe = recipe
         self.folder = Path(folder)
         self.scaling = scaling
         self.keep_fits = keep_fits
-        self.problem = load_problem(recipe, data)
-        self.records = RecordFile(self.folder / "records.jsonl")
+        self.watchers = dict(watchers or {})
+        self.max_seconds = max_seconds
+        self.divided = load_divided(recipe, data)
+        self.journal = Journal(self.folder / "records.jsonl")
         self.choices = self._choice_tasks()
         self.tasks = self._fit_tasks()
 
@@ -119,28 +144,34 @@ class Experiment:
         n_jobs : int, default=1
             Processes.
         progress : callable, optional
-            Called with a :class:`Progress` before the first and after every task.
+            Called with a :class:`TaskProgress` before the first and after every task.
         """
         with exclusive(self.folder):
             for choices in self._waves():
                 self._run_pending(choices, run_choice, n_jobs, progress)
             self._run_pending(self.tasks, run_fit, n_jobs, progress)
 
+    def drop(self):
+        """Let the records of the recipe's cells no longer count: the next run computes them."""
+        for task in self.tasks:
+            self.journal.drop([cell.key for cell in task.cells])
+            self.fit_path(task).unlink(missing_ok=True)
+
     def cell_records(self):
         """Return the finished records of the recipe's cells, in the order of its table."""
-        done = self.records.done()
+        done = self.journal.done()
         keys = [cell.key for task in self.tasks for cell in task.cells]
         return [done[key] for key in keys if key in done]
 
     def failures(self):
         """Return the last failed records of cells that are still missing."""
-        failed = self.records.failures()
+        failed = self.journal.failures()
         keys = [cell.key for task in self.tasks for cell in task.cells]
         return [failed[key] for key in keys if key in failed]
 
     def chosen(self):
         """Return the finished choices of parameters, by ``(search, split)``."""
-        done = self.records.done()
+        done = self.journal.done()
         return {(t.search.name, t.split): done[t.key] for t in self.choices if t.key in done}
 
     def parameters(self, method, split):
@@ -161,19 +192,65 @@ class Experiment:
         """Return the unfitted preprocessing, estimator and feature steps of a row."""
         return make_pipeline(
             *make_steps((*self.recipe.preprocessing, *method.preprocessing)),
-            make_method(method.kind, params, self.recipe.seed),
+            make_method(method.kind, params, self.recipe.seed, self.divided.data.get("cube")),
             *make_steps(method.features),
         )
 
     def train_test(self, split):
         """Return the samples and targets of a split."""
-        train, test = self.problem.splits[split]
-        X, y = self.problem.X, self.problem.y
+        train, test = self.divided.splits[split]
+        X, y = self.divided.X, self.divided.y
         return X[train], y[train], X[test], y[test]
 
     def task_of(self, key):
         """Return the fit to which the cell with a record's key belongs."""
         return next(task for task in self.tasks if any(cell.key == key for cell in task.cells))
+
+    def first_task(self, name):
+        """Return the fit of a row to the first split, or None if the recipe has no such row."""
+        return next((t for t in self.tasks if t.method.name == name and t.split == 0), None)
+
+    def fitted(self, task, params=None, *, leave=True):
+        """Return the fit of a task that a run has left, or fit it.
+
+        Parameters
+        ----------
+        task : FitTask
+        params : dict, optional
+            Parameters of the method; by default its own with those chosen for it.
+        leave : bool, default=True
+            Whether a new fit is left for the next run, if that can use it.
+
+        Returns
+        -------
+        FittedRow
+            Or None if its parameters have not been chosen yet.
+        """
+        path = self.fit_path(task)
+        if path.exists():
+            return joblib.load(path)
+        params = self.parameters(task.method, task.split) if params is None else params
+        if params is None:
+            return None
+        fitted = fit_row(self, task.method, params, task.split)
+        if leave and (self.keep_fits or len(task.cells) > 1):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_path(path) as temporary:
+                joblib.dump(fitted, temporary)
+        return fitted
+
+    def fit_path(self, task):
+        """Return the file of a task's fit, which is there while the fit is kept."""
+        return self.folder / "fits" / f"{task.key}.joblib"
+
+    def map_path(self, cell):
+        """Return the file of a cell's class map."""
+        return self.folder / "maps" / f"{cell.key}.npz"
+
+    def raise_failures(self):
+        """Raise an error with the message of the first failed cell, if there is one."""
+        for failure in self.failures():
+            raise ValueError(failure["error"].removeprefix("ValueError: "))
 
     def _choice_tasks(self):
         n_splits = {}
@@ -201,7 +278,7 @@ class Experiment:
     def _fit_tasks(self):
         choice_key = {(task.search.name, task.split): task.key for task in self.choices}
         tasks = {}
-        for split in range(len(self.problem.splits)):
+        for split in range(len(self.divided.splits)):
             for method in self.recipe.methods:
                 if split >= self._n_splits(method):
                     continue
@@ -227,24 +304,48 @@ class Experiment:
         return [column for column in self.recipe.classifiers if column.applies_to(method)]
 
     def _n_splits(self, method):
-        n_splits = len(self.problem.splits)
+        n_splits = len(self.divided.splits)
         return n_splits if method.n_splits is None else min(method.n_splits, n_splits)
 
     def _split_content(self, split):
-        plan = {k: v for k, v in asdict(self.recipe.split).items() if k != "n_splits"}
+        # More splits are more cells, not others; what is not set does not count either, so that
+        # a new option leaves the keys of old records as they are.
+        plan = {
+            name: value
+            for name, value in asdict(self.recipe.split).items()
+            if name != "n_splits" and value is not None
+        }
         preprocessing = self.recipe.preprocessing
-        return [self.problem.fingerprint, plan, split, preprocessing, self.recipe.seed]
+        return [self.divided.fingerprint, plan, split, preprocessing, self.recipe.seed]
 
     def _column_content(self, classifier):
         content = {k: v for k, v in asdict(classifier).items() if k in _WHAT_CLASSIFIES}
         return [content, self.scaling if classifier.features else None]
 
+    def _over_time(self):
+        """Return the failures, by key, of cells that took longer than they may take now."""
+        limit = np.inf if self.max_seconds is None else self.max_seconds
+        failures = self.journal.failures()
+        return {key: r for key, r in failures.items() if r.get("limit", 0.0) >= limit}
+
+    def over_time(self, method):
+        """Return the time limit that a row has exceeded on some split, or None."""
+        limits = [r["limit"] for r in self._over_time().values() if r["method"] == method.name]
+        return max(limits, default=None)
+
     def _run_pending(self, tasks, work, n_jobs, progress):
-        done = self.records.done()
-        pending = [task for task in tasks if not _finished(task, done)]
+        settled = {*self.journal.done(), *self._over_time()}
+        pending = [task for task in tasks if not _finished(task, settled)]
         started = perf_counter()
         n_done, n_failed = len(tasks) - len(pending), 0
-        report = partial(self._report, progress, started, len(tasks))
+
+        def report(label, n_done, n_failed):
+            if progress is not None:
+                seconds = perf_counter() - started
+                progress(
+                    TaskProgress(self.recipe.name, label, n_done, len(tasks), n_failed, seconds)
+                )
+
         report("starting", n_done, n_failed)
         owner = os.getpid()
         if n_jobs == 1:
@@ -257,19 +358,14 @@ class Experiment:
             n_done, n_failed = n_done + 1, n_failed + failed
             report(label, n_done, n_failed)
 
-    def _report(self, progress, started, n_total, label, n_done, n_failed):
-        if progress is not None:
-            seconds = perf_counter() - started
-            progress(Progress(self.recipe.name, label, n_done, n_total, n_failed, seconds))
-
 
 _WHAT_IS_FITTED = ("kind", "params", "preprocessing", "features")
 _WHAT_CLASSIFIES = ("kind", "params", "features")
 
 
-def _finished(task, done):
+def _finished(task, settled):
     keys = [task.key] if isinstance(task, ChoiceTask) else [cell.key for cell in task.cells]
-    return all(key in done for key in keys)
+    return all(key in settled for key in keys)
 
 
 def run_choice(experiment, task, owner):
@@ -300,20 +396,20 @@ def run_choice(experiment, task, owner):
             )
             record |= {"status": DONE, "result": choice.to_dict(), "seconds": choice.seconds}
         except Exception as error:
-            record |= _failure(error)
+            record |= _failure(error, experiment)
     _append(experiment, record, owner)
     return label, int(record["status"] == FAILED)
 
 
 def run_fit(experiment, task, owner):
     """Fit one method to one split and record each of its cells that is not finished."""
-    done = experiment.records.done()
+    done = experiment.journal.done()
     pending = [cell for cell in task.cells if cell.key not in done]
     params = experiment.parameters(task.method, task.split)
     base = {
         "kind": "cell",
         "recipe": experiment.recipe.name,
-        "fingerprint": experiment.problem.fingerprint,
+        "fingerprint": experiment.divided.fingerprint,
         "split": task.split,
         "method": task.method.name,
         "depth": task.method.depth,
@@ -325,158 +421,118 @@ def run_fit(experiment, task, owner):
         try:
             if params is None:
                 raise ValueError(f"the choice {task.method.search!r} of its parameters failed")
-            fitted = take_up_or_fit(experiment, task, params)
-        except Exception as error:
+            exceeded = experiment.over_time(task.method)
+            if exceeded is not None:
+                raise OverTime(f"over {in_words(exceeded)} on another split")
+            with time_limit(experiment.max_seconds):
+                fitted = experiment.fitted(task, params)
+        except (Exception, OverTime) as error:
             for cell in pending:
-                failed = {**base, **_cell_content(cell), **_failure(error)}
+                failed = {**base, **_cell_content(cell), **_failure(error, experiment)}
                 _append(experiment, failed, owner)
             return label, len(pending)
         for cell in pending:
             record = {**base, **_cell_content(cell), "fit": fitted.summary()}
             started = perf_counter()
             try:
-                record |= {"status": DONE, "result": classify(experiment, fitted, cell)}
-            except Exception as error:
-                record |= _failure(error)
+                with time_limit(experiment.max_seconds):
+                    record |= {"status": DONE, "result": classify(experiment, fitted, cell)}
+            except (Exception, OverTime) as error:
+                record |= _failure(error, experiment)
                 n_failed += 1
             record["seconds"] = perf_counter() - started
             _append(experiment, record, owner)
     if not n_failed and not experiment.keep_fits:
-        fit_path(experiment, task).unlink(missing_ok=True)
+        experiment.fit_path(task).unlink(missing_ok=True)
     return label, n_failed
-
-
-@dataclass(frozen=True)
-class FittedRow:
-    """A fitted pipeline, the features of its split, and the time the fit took."""
-
-    pipeline: object
-    Z_train: np.ndarray
-    Z_test: np.ndarray
-    seconds: float
-
-    def summary(self):
-        model = own_model(self.pipeline)
-        summary = {"seconds": self.seconds, "n_features": int(self.Z_train.shape[1])}
-        if hasattr(model, "result_"):
-            summary |= {
-                "layer_sizes": [int(size) for size in model.layer_sizes_],
-                "n_iter": int(model.n_iter_),
-                "objective": float(model.objective_history_[-1]),
-                "converged": bool(model.result_.status.converged),
-            }
-        return summary
-
-
-def own_model(pipeline):
-    """Return the method inside a row's pipeline: the last step that is not mere scaling."""
-    for _, step in reversed(pipeline.steps):
-        if hasattr(step, "components_") or hasattr(step, "scalings_"):
-            return step
-    return pipeline.steps[-1][1]
 
 
 def fit_row(experiment, method, params, split):
     """Fit one method to one split."""
     X_train, y_train, X_test, _ = experiment.train_test(split)
+    pipeline = experiment.pipeline(method, params)
+    watcher = experiment.watchers.get(method.name)
+    watched = [s for s in pipeline if hasattr(s, "set_callbacks")] if watcher is not None else []
     started = perf_counter()
-    pipeline = experiment.pipeline(method, params).fit(X_train, y_train)
+    for step in watched:
+        step.set_callbacks(watcher)
+    pipeline.fit(X_train, y_train)
     seconds = perf_counter() - started
-    return FittedRow(pipeline, pipeline.transform(X_train), pipeline.transform(X_test), seconds)
-
-
-def take_up_or_fit(experiment, task, params, *, leave=True):
-    """Return the fit that an earlier run left, or make it and leave it for the next."""
-    path = fit_path(experiment, task)
-    if path.exists():
-        return joblib.load(path)
-    fitted = fit_row(experiment, task.method, params, task.split)
-    if leave and (experiment.keep_fits or len(task.cells) > 1):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        joblib.dump(fitted, unfinished)
-        unfinished.replace(path)
-    return fitted
-
-
-def fit_path(experiment, task):
-    """Return the file of a task's fit, which is there while the fit is kept."""
-    return experiment.folder / "fits" / f"{task.key}.joblib"
+    for step in watched:
+        step.set_callbacks()  # a fit that is kept holds no progress bar
+    if hasattr(pipeline[-1], "transform"):
+        features = pipeline.transform
+    else:  # a classifier has no features but those it was given
+        features = make_pipeline("passthrough", *(s for _, s in pipeline.steps[:-1])).transform
+    Z_train = features(X_train)
+    started = perf_counter()
+    Z_test = features(X_test)
+    return FittedRow(pipeline, Z_train, Z_test, seconds, perf_counter() - started)
 
 
 def classify(experiment, fitted, cell):
     """Classify a split's test samples from a fitted subspace and return the figures."""
     _, y_train, X_test, y_test = experiment.train_test(cell.split)
-    predict = fit_classifier(experiment, fitted, cell.classifier, y_train)
-    if experiment.problem.multilabel:
-        return _label_figures(y_test, predict(X_test, fitted.Z_test))
-    report = AccuracyReport.from_labels(y_test, predict(X_test, fitted.Z_test)).to_dict()
-    if len(report["labels"]) > MOST_CLASSES_OF_CONFUSION:
+    started = perf_counter()
+    predict = fit_classifier(
+        fitted, cell.classifier, y_train, scaling=experiment.scaling, seed=experiment.recipe.seed
+    )
+    fit_seconds = fitted.seconds + perf_counter() - started
+    if experiment.divided.multilabel:
+        return label_figures(y_test, predict(X_test, fitted.Z_test))
+    started = perf_counter()
+    labels = predict(X_test, fitted.Z_test)
+    predict_seconds = perf_counter() - started
+    report = AccuracyReport.from_labels(y_test, labels).to_dict()
+    report |= {
+        **_confidence(predict, X_test, fitted.Z_test, labels == y_test),
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds
+        + (fitted.transform_seconds if predict.asks_features else 0.0),
+    }
+    if len(report["labels"]) > MAX_CONFUSION_CLASSES:
         del report["confusion"]
     if cell.classifier.name == experiment.recipe.maps and cell.split == 0:
         _save_map(experiment, fitted, predict, cell)
     return report
 
 
-def fit_classifier(experiment, fitted, classifier, y_train):
-    """Return a function from samples and their features to labels (or scores of labels)."""
-    multilabel = experiment.problem.multilabel
-    if classifier.kind == OWN:
-        decision = classifier.params.get("decision")
+def _confidence(predict, X, Z, correct):
+    """Return the calibration error, and share and accuracy of what is sure enough, by threshold.
 
-        def own(X, Z):
-            model = own_model(fitted.pipeline)
-            if decision is not None:
-                model.set_params(decision=decision)
-            ask = model.decision_function if multilabel else model.predict
-            return ask(inputs_of(fitted.pipeline, model, X))
-
-        return own
-    scaler = fit_scaler(
-        classifier.features, fitted.Z_train, fitted.Z_test, scaling=experiment.scaling
-    )
-    model = make_classifier(classifier, experiment.recipe.seed)
-    model.fit(scaler.transform(fitted.Z_train), y_train)
-    ask = partial(label_scores, model) if multilabel else model.predict
-    return lambda X, Z: ask(scaler.transform(Z))
-
-
-def inputs_of(pipeline, model, X):
-    """Pass samples through the steps before the model."""
-    for _, step in pipeline.steps:
-        if step is model:
-            break
-        X = step.transform(X)
-    return X
-
-
-def _label_figures(Y, scores):
-    predicted = (scores > 0.5).astype(int)
+    None, and no threshold, if the classifier has no probabilities.
+    """
+    nothing = {"calibration_error": None, "kept": {}}
+    if predict.probabilities is None:
+        return nothing
+    confidence = np.max(predict.probabilities(X, Z), axis=1)
+    if not np.isfinite(confidence).all():
+        return nothing
+    # Whether a prediction is right matters, not of which class it is: two columns are enough.
+    columns = np.column_stack([confidence, np.zeros_like(confidence)])
+    kept = {str(threshold): confidence >= threshold for threshold in THRESHOLDS}
     return {
-        "hamming_loss": float(hamming_loss(Y, predicted)),
-        "micro_f1": float(f1_score(Y, predicted, average="micro", zero_division=0)),
-        "macro_f1": float(f1_score(Y, predicted, average="macro", zero_division=0)),
-        "ranking_loss": float(label_ranking_loss(Y, scores)),
-        "average_precision": float(label_ranking_average_precision_score(Y, scores)),
+        "calibration_error": expected_calibration_error(
+            columns, np.where(correct, 0, 1), CALIBRATION_BINS
+        ),
+        "kept": {
+            threshold: {"share": float(np.mean(sure)), "accuracy": float(np.mean(correct[sure]))}
+            for threshold, sure in kept.items()
+            if sure.any()
+        },
     }
 
 
 def _save_map(experiment, fitted, predict, cell):
     """Keep the classification of every pixel, so that figures need no second fit."""
-    cube = experiment.problem.data.get("cube")
+    cube = experiment.divided.data.get("cube")
     if cube is None:
         return
-    pixels = cube.reshape(-1, cube.shape[2])
-    rows = np.array_split(pixels, max(1, len(pixels) // 20_000))
-    labels = np.concatenate([predict(part, fitted.pipeline.transform(part)) for part in rows])
-    path = map_path(experiment.folder, cell)
+    labels = map_of_pixels(cube, lambda pixels: predict(pixels, fitted.pipeline.transform(pixels)))
+    path = experiment.map_path(cell)
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(path, labels=labels.reshape(cube.shape[:2]).astype(np.uint8))
-
-
-def map_path(folder, cell):
-    """Return the file of a cell's class map."""
-    return Path(folder) / "maps" / f"{cell.key}.npz"
+    with atomic_path(path) as temporary:
+        np.savez_compressed(temporary, labels=labels.astype(np.uint8))
 
 
 def _cell_content(cell):
@@ -487,7 +543,9 @@ def _cell_content(cell):
     }
 
 
-def _failure(error):
+def _failure(error, experiment):
+    if isinstance(error, OverTime):
+        return {"status": FAILED, "error": str(error), "limit": experiment.max_seconds}
     return {
         "status": FAILED,
         "error": f"{type(error).__name__}: {error}",
@@ -499,18 +557,12 @@ def _append(experiment, record, owner):
     """Write a record unless the run that ordered it was killed."""
     if owner not in (os.getpid(), os.getppid()):
         raise SystemExit(1)
-    experiment.records.append(record)
+    experiment.journal.append(record)
 
 
-class _quietly:
+@contextmanager
+def _quietly():
     """One BLAS thread, and no notice of fits that met their limit: records say so."""
-
-    def __enter__(self):
-        self._limits = threadpool_limits(1)
-        self._warnings = warnings.catch_warnings()
-        self._warnings.__enter__()
+    with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-
-    def __exit__(self, *error):
-        self._warnings.__exit__(*error)
-        self._limits.restore_original_limits()
+        yield

@@ -99,7 +99,7 @@ def coordinate_search(evaluate, grid, start, *, n_rounds=2):
 
     Examples
     --------
-    >>> from jplay.experiments.protocol import coordinate_search
+    >>> from jplay.experiments._protocol import coordinate_search
     >>> best, trials = coordinate_search(
     ...     lambda p: -abs(p["a"] - 3) - abs(p["b"] - 1), {"a": [1, 2, 3], "b": [0, 1]},
     ...     {"a": 1, "b": 0},

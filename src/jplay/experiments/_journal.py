@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import subprocess
 from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-DONE, FAILED = "done", "failed"
+DONE, FAILED, DROPPED = "done", "failed", "dropped"
 
 
 @cache
@@ -28,14 +29,34 @@ def environment():
         "blas_threads": os.environ.get("OMP_NUM_THREADS"),
         "packages": {name: _version(name) for name in packages},
         "code": code_fingerprint(),
+        "commit": _commit(),
     }
 
 
+def _commit():
+    """Return the commit of the clone that the package is in, or None outside of one."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
 def code_fingerprint():
-    """Return a hash of what computes the figures: solvers, numerics, estimators and forest."""
+    """Return a hash of what computes the figures: all between numerics and the estimators."""
     package = Path(__file__).parents[1]
     digest = sha256()
-    for folder in ("numerics", "solvers", "estimators", "forest"):
+    for folder in ("numerics", "solvers", "blocks", "problems", "estimators", "forest"):
         for path in sorted((package / folder).glob("*.py")):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -57,7 +78,7 @@ def content_key(content):
 
     Examples
     --------
-    >>> from jplay.experiments.records import content_key
+    >>> from jplay.experiments._journal import content_key
     >>> content_key({"a": 1, "b": [2]}) == content_key({"b": [2], "a": 1})
     True
     """
@@ -73,7 +94,7 @@ def _plain(value):
     raise TypeError(f"{value!r} cannot be recorded")
 
 
-class RecordFile:
+class Journal:
     """Records of a folder, in ``records.jsonl``.
 
     A record is one line, written by one system call and flushed to the disk. What a killed run
@@ -122,17 +143,31 @@ class RecordFile:
         return records
 
     def done(self):
-        """Return the finished records by key; failures are not among them."""
-        return {r["key"]: r for r in self.read() if r["status"] == DONE}
+        """Return the finished records by key; failures and what was dropped are not among them."""
+        return {r["key"]: r for r in self._standing() if r["status"] == DONE}
 
     def failures(self):
         """Return the last failure by key of what has not been finished since."""
-        done = self.done()
-        return {r["key"]: r for r in self.read() if r["status"] == FAILED and r["key"] not in done}
+        records = self._standing()
+        done = {r["key"] for r in records if r["status"] == DONE}
+        return {r["key"]: r for r in records if r["status"] == FAILED and r["key"] not in done}
 
     def times_done(self):
         """Return how often each key was finished: once, if nothing was computed twice."""
-        return Counter(r["key"] for r in self.read() if r["status"] == DONE)
+        return Counter(r["key"] for r in self._standing() if r["status"] == DONE)
+
+    def drop(self, keys):
+        """Let the records of some keys no longer count; they stay in the file."""
+        standing = {record["key"] for record in self._standing()}
+        for key in keys:
+            if key in standing:
+                self.append({"key": key, "status": DROPPED})
+
+    def _standing(self):
+        """Return the records that were not dropped after they were written."""
+        records = self.read()
+        dropped = {r["key"]: place for place, r in enumerate(records) if r["status"] == DROPPED}
+        return [r for place, r in enumerate(records) if place > dropped.get(r["key"], -1)]
 
 
 @contextmanager
