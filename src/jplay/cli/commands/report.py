@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from jplay.cli._output import JsonFlag, print_json, results_console
+from jplay.cli._options import check_exists
+from jplay.cli._output import (
+    ForceFlag,
+    JsonFlag,
+    print_json,
+    refuse_existing,
+    results_console,
+)
 
 
 def report(
@@ -13,12 +20,18 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page; RUN/report.html by default.")
     ] = None,
+    force: ForceFlag = False,
     json: JsonFlag = False,
 ):
     """Write the HTML report of a run: one file that loads nothing from anywhere.
 
-    Example: jplay demo --output-dir mine && jplay report mine
+    For example, after jplay demo --output-dir mine:
+
+      jplay report mine
     """
+    check_exists(run, "run")
+    if output is not None:
+        refuse_existing(output, force)
     from jplay.report import write_report
 
     path = write_report(run, run / "report.html" if output is None else output)

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from jplay.cli._errors import Command, Group
 from jplay.cli._output import JsonFlag, print_json, results_console
 
-data = typer.Typer(no_args_is_help=False)
+data = typer.Typer(cls=Group, no_args_is_help=False)
 
 
 @data.callback(invoke_without_command=True)
@@ -23,7 +24,7 @@ def data_sets(context: typer.Context, json: JsonFlag = False):
         list_data_sets(json=json)
 
 
-@data.command("list")
+@data.command("list", cls=Command)
 def list_data_sets(json: JsonFlag = False):
     """List every data set: what it is, its licence, and found or which file is missing."""
     facts = collect_data_sets()
@@ -33,7 +34,7 @@ def list_data_sets(json: JsonFlag = False):
         _print_list(facts)
 
 
-@data.command()
+@data.command(cls=Command)
 def where(json: JsonFlag = False):
     """Print the data folder; the environment variable JPLAY_DATA chooses another."""
     from jplay.datasets import get_data_home
@@ -45,18 +46,22 @@ def where(json: JsonFlag = False):
         typer.echo(str(home))
 
 
-@data.command()
+@data.command(cls=Command)
 def check(
     name: Annotated[str, typer.Argument(help="A data set, as jplay data lists them.")],
     json: JsonFlag = False,
 ):
     """Fetch a data set where that is allowed, read it, and compare it with what it should be."""
-    from jplay.datasets import fingerprint
-    from jplay.datasets._catalogue import CATALOGUE
+    from jplay.datasets import DATASETS, fingerprint
 
-    entry = CATALOGUE.get(name.replace("-", "_").lower())
+    entry = DATASETS.get(name.replace("-", "_").lower())
     if entry is None:
-        raise ValueError(f"NAME should be one of {', '.join(CATALOGUE)}, got {name!r}.")
+        from jplay.tables import did_you_mean
+
+        raise ValueError(
+            f"NAME should be one of {', '.join(DATASETS)}, got {name!r}."
+            f"{did_you_mean(name, list(DATASETS))}"
+        )
     loaded = entry.load()
     facts = {
         **_describe(entry),
@@ -85,12 +90,11 @@ def check(
 
 def collect_data_sets():
     """Return the data folder and every data set as plain values."""
-    from jplay.datasets import get_data_home
-    from jplay.datasets._catalogue import CATALOGUE
+    from jplay.datasets import DATASETS, get_data_home
 
     home = get_data_home()
     sets = []
-    for entry in CATALOGUE.values():
+    for entry in DATASETS.values():
         files = entry.found_files()
         found = files is not None or entry.is_packaged
         missing = [] if found else [str(path) for path in entry.missing_files()]
@@ -102,10 +106,10 @@ def collect_data_sets():
 def _describe(entry):
     return {
         "name": entry.name,
-        "title": entry.info.title,
-        "source": entry.info.source,
-        "licence": entry.info.licence,
-        "how_to_obtain": entry.info.request,
+        "title": entry.title,
+        "source": entry.source,
+        "licence": entry.licence,
+        "how_to_obtain": entry.request,
         "package": entry.package,
     }
 

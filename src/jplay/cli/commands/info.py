@@ -6,6 +6,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
 from jplay import __version__
+from jplay._optional import install_command
 from jplay.cli._output import JsonFlag, print_json, results_console
 
 REQUIRED_PACKAGES = (
@@ -21,7 +22,7 @@ OPTIONAL_PACKAGES = {
     "plot": ("matplotlib",),
     "report": ("jinja2",),
     "data": ("tensorly", "pooch", "requests", "h5py", "tifffile"),
-    "table": ("pandas", "pyarrow"),
+    "table": ("openpyxl", "pandas", "pyarrow"),
     "persist": ("skops",),
     "onnx": ("onnx", "onnxruntime"),
     "raster": ("rasterio", "rioxarray", "xarray", "spectral", "geopandas", "h5netcdf", "zarr"),
@@ -30,7 +31,14 @@ OPTIONAL_PACKAGES = {
 
 
 def info(json: JsonFlag = False):
-    """Show versions, optional packages, threads and the data sets that are found."""
+    """Show versions, optional packages, threads and the data sets that are found.
+
+    For example:
+
+      jplay info
+
+      jplay info --json
+    """
     facts = collect_facts()
     if json:
         print_json(facts)
@@ -91,39 +99,27 @@ def _data():
     from jplay.datasets import get_data_home
     from jplay.exceptions import MissingDependencyError
 
-    embedded = {"digits": "with scikit-learn", "wine": "with scikit-learn"}
-    if _version("tensorly") is not None:
-        embedded["indian_pines"] = "with tensorly"
     try:
         home = get_data_home()
     except MissingDependencyError as error:
-        return {"folder": None, "remark": str(error), "sets": embedded}
-    return {
-        "folder": str(home),
-        "exists": home.is_dir(),
-        "sets": {**embedded, **_sets_in(home, embedded)},
-    }
+        return {"folder": None, "remark": str(error), "sets": _places(in_folder=False)}
+    return {"folder": str(home), "exists": home.is_dir(), "sets": _places(in_folder=True)}
 
 
-def _sets_in(home, embedded):
-    """Say for every data set that comes as files how many of its files are in the folder."""
-    from jplay.datasets._registry import (
-        AR,
-        EXTENDED_YALE_B,
-        HOUSTON2013,
-        INDIAN_PINES,
-        MULTILABEL,
-    )
+def _places(*, in_folder):
+    """Say for every data set with which package it comes, or how many of its files are found."""
+    from jplay.datasets import DATASETS
 
-    datasets = (INDIAN_PINES, HOUSTON2013, AR, EXTENDED_YALE_B, *MULTILABEL.values())
     found = {}
-    for name in dict.fromkeys(dataset.folder for dataset in datasets):
-        folder = home / name
-        n_files = sum(1 for path in folder.iterdir() if path.is_file()) if folder.is_dir() else 0
-        places = [embedded[name]] if name in embedded else []
-        if n_files:
-            places.append(f"{n_files} {'file' if n_files == 1 else 'files'} in {folder}")
-        found[name] = ", ".join(places) or None
+    for entry in DATASETS.values():
+        places = []
+        if entry.is_packaged:
+            places.append(f"with {'scikit-learn' if entry.package == 'sklearn' else entry.package}")
+        files = entry.found_files() if in_folder else None
+        if files:
+            number = "1 file" if len(files) == 1 else f"{len(files)} files"
+            places.append(f"{number} in {files[0].parent}")
+        found[entry.name] = ", ".join(places) or None
     return found
 
 
@@ -137,7 +133,7 @@ def _print_facts(facts):
         table.add_row(name, installed or "missing")
     table.add_section()
     for name, package in facts["optional_packages"].items():
-        hint = f"pip install 'jplay[{package['extra']}]'" if package["extra"] else "optional"
+        hint = install_command(package["extra"]) if package["extra"] else "optional"
         table.add_row(name, package["version"] or f"[dim]not installed ({hint})[/dim]")
     table.add_section()
     pools = ", ".join(
