@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
-from jplay.numerics.stiefel import principal_angles, random_frame
+from jplay.numerics.stiefel import random_frame
 
 
 @dataclass(frozen=True)
@@ -66,5 +67,5 @@ def make_problem(name, seed=0):
 
 def mean_angle(found, target):
     """Mean principal angle in degrees; a direction that is missing counts 90."""
-    angles = np.degrees(principal_angles(np.linalg.qr(found.T)[0].T, target))
+    angles = np.degrees(scipy.linalg.subspace_angles(found.T, target.T))
     return (angles.sum() + 90 * (len(target) - len(angles))) / len(target)

@@ -28,8 +28,10 @@ PROGRAM = textwrap.dedent(
     X, y = normalize(X, norm="max").astype(dtype), y[:300]
     settings = {
         "JPlay": dict(n_components=8, n_layers=2),
-        "JPlay-paper": dict(n_components=8, n_layers=2, solver="paper", max_iter=3),
-        "JPlay-affine": dict(n_components=8, n_layers=1, fit_intercept=True),
+        "JPlay-published": dict(
+            n_components=8, n_layers=2, solver=jplay.PaperSchedule(max_iter=3), scaling=None
+        ),
+        "JPlay-linear": dict(n_components=8, n_layers=1, scaling=None, whiten=False),
         "AutoRULe": dict(n_components=8),
         "LPP": dict(n_components=8),
         "LFDA": dict(n_components=8),
@@ -65,8 +67,8 @@ PROGRAM = textwrap.dedent(
 # In single precision the eigenvectors of clustered eigenvalues, with which the others start or
 # end, are not determined.
 NAMES = {
-    "float64": ["JPlay", "JPlay-paper", "JPlay-affine", "AutoRULe", "LPP", "LFDA"],
-    "float32": ["JPlay", "JPlay-affine", "AutoRULe"],
+    "float64": ["JPlay", "JPlay-published", "JPlay-linear", "AutoRULe", "LPP", "LFDA"],
+    "float32": ["JPlay", "JPlay-linear", "AutoRULe"],
 }
 
 

@@ -55,11 +55,12 @@ def test_auto_layers_and_the_fit_that_follows(digits):
     assert_array_equal(model.components_, plain.components_)
 
 
-def test_layer_sizes_overrule_auto(digits):
+def test_listed_sizes_leave_nothing_to_choose(digits):
     X, y = digits
-    model = JPlay(n_components="auto", n_layers="auto", layer_sizes=[30, 12]).fit(X, y)
-    assert model.layer_sizes_ == [30, 12]
-    assert not hasattr(model, "selection_")
+    model = JPlay(n_components="auto", n_layers=[30, 12])
+    with pytest.raises(ValueError, match=r"`n_components` should be None if `n_layers` lists"):
+        model.fit(X, y)
+    assert JPlay(n_layers=[30, 12]).fit(X, y).layer_sizes_ == [30, 12]
 
 
 def test_auto_with_samples_without_label():
@@ -76,7 +77,7 @@ def test_auto_with_several_labels_and_a_given_graph():
     X = X / X.max()
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
     graph = np.exp(-(distances**2)) * (1 - np.eye(len(X)))
-    model = JPlay(n_components="auto", n_layers=1, affinity=graph).fit(X, Y)
+    model = JPlay(n_components="auto", n_layers=1, graph=graph).fit(X, Y)
     assert model.components_.shape[0] == model.selection_.chosen[0]
     assert model.selection_.scores.shape[1] == 5
 
@@ -84,5 +85,5 @@ def test_auto_with_several_labels_and_a_given_graph():
 def test_auto_with_one_sample_of_a_class_says_what_to_do(digits):
     X, y = digits
     y = np.where(np.arange(len(y)) == 0, 99, y)
-    with pytest.raises(ValueError, match="should be numbers where a class has one"):
+    with pytest.raises(ValueError, match="should be numbers if a class has one"):
         JPlay(n_components="auto").fit(X, y)

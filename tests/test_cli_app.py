@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from jplay import __version__
+from jplay._optional import install_command
 from jplay.cli._app import app
 from jplay.cli._errors import CommandGroup, describe
 from jplay.exceptions import MissingDependencyError
@@ -53,6 +54,62 @@ def test_help_lists_the_commands():
     assert "info" in result.output
 
 
+COMMANDS = [
+    *(
+        "fit",
+        "tune",
+        "bands",
+        "predict",
+        "map",
+        "sample",
+        "assess",
+        "app",
+        "study",
+        "report",
+        "demo",
+        "data",
+        "info",
+    ),
+    *("reproduce", "suite", "ablate"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_has_an_example_and_no_type_for_flags(command):
+    help_text = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
+    assert any(line.strip().startswith(f"jplay {command}") for line in help_text.splitlines())
+    assert "<bool>" not in help_text
+
+
+def test_help_fills_its_lines():
+    help_text = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "200"}).output
+    assert "whole groups or fields if there are any, beside shrinkage LDA" in help_text
+    assert "<bool>" not in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_every_command_is_listed_and_tested():
+    names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert names | {"data"} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_quiet_drops_remarks_and_warnings_and_keeps_results(place, tmp_path):
+    pytest.importorskip("skops", reason="models need skops")
+    pytest.importorskip("pandas", reason="tables need pandas")
+    lines = ["a,b,label", *(f"{i % 7},{i % 5},{'xy'[i % 7 > 3]}" for i in range(40))]
+    (tmp_path / "own.csv").write_text("\n".join(lines))
+    command = ["fit", str(tmp_path / "own.csv"), "--target", "label", "--no-peers", "--cv", "2"]
+    command += ["-o", str(tmp_path / "m.skops")]
+    quiet = ["-q", *command] if place == "before" else [*command, "-q"]
+    result = CliRunner().invoke(app, quiet)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert "Accuracy" in result.stdout
+    loud = CliRunner().invoke(app, [*command, "--force", "--verbose"])
+    assert "Scaling: each column by itself" in loud.stderr
+    assert "Fitted: JPlay()" in loud.stderr
+
+
 def test_help_imports_nothing_heavy():
     done = run_python(
         f"""
@@ -66,6 +123,61 @@ def test_help_imports_nothing_heavy():
         """
     )
     assert done.stdout.endswith("loaded: []\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["fit", "no.csv", "--target", "y"], "The table 'no.csv' does not exist"),
+        (["fit", "no.hdr", "--labels", "no.tif"], "The image 'no.hdr' does not exist"),
+        (["tune", "no.csv", "--target", "y"], "The table 'no.csv' does not exist"),
+        (["bands", "no.csv", "--target", "y"], "The table 'no.csv' does not exist"),
+        (["predict", "no.skops", "no.csv"], "The model 'no.skops' does not exist"),
+        (["map", "no.hdr", "--model", "no.skops"], "The image 'no.hdr' does not exist"),
+        (["assess", "no.tif", "--reference", "no.tif"], "The map 'no.tif' does not exist"),
+        (["report", "no"], "The run 'no' does not exist"),
+        (["study", "no.ods"], "should be saved as .xlsx"),
+        (["app", "no.tif"], "The scene 'no.tif' does not exist"),
+        (["reproduce", "no"], "`recipe` should be one of"),
+        (["reproduce", "no.toml"], "No such file or directory: no.toml"),
+        (["reproduce", "ar", "--tables-only"], "should hold records"),
+    ],
+)
+def test_wrong_path_is_told_before_anything_heavy_is_imported(arguments, answer, tmp_path):
+    done = run_python(
+        f"""
+        import sys
+        from jplay.cli import main
+        try:
+            main({arguments})
+        except SystemExit as stop:
+            assert stop.code == 2, stop.code
+        print("loaded:", [name for name in {HEAVY} if name in sys.modules and name != "numpy"])
+        """,
+        cwd=tmp_path,
+    )
+    assert answer in done.stderr, done.stderr
+    assert done.stdout.endswith("loaded: []\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["fit", "a.csv", "--method", "committe"], ("--method", "'committe'", "jplay fit --help")),
+        (["fit", "a.csv", "--alpha", "abc"], ("--alpha", "jplay fit --help")),
+        (["fit", "a.csv", "--wrong"], ("--wrong", "jplay fit --help")),
+        (["fit", "a.csv", "b.csv"], ("b.csv", "jplay fit --help")),
+        (["data", "chek"], ("'chek'", "jplay data --help")),
+        (["fti"], ("'fti'", "jplay --help")),
+    ],
+)
+def test_wrong_use_is_answered_in_one_line(arguments, told):
+    result = CliRunner().invoke(app, arguments, prog_name="jplay")
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("jplay: ")
+    for text in told:
+        assert text in line
 
 
 def test_version_is_the_packages():
@@ -82,7 +194,7 @@ def test_missing_typer_is_explained():
         """
     )
     assert done.returncode == 2
-    assert "pip install 'jplay[cli]'" in done.stderr
+    assert install_command("cli") in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -6,19 +6,22 @@ import numpy as np
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs typer")
-pytest.importorskip("matplotlib", reason="the demo draws a picture")
+pytest.importorskip("matplotlib", reason="the demo draws a figure")
 pytest.importorskip("jinja2", reason="the demo writes a report")
 
 from matplotlib.image import imread
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import normalize
 from typer.testing import CliRunner
 
+from jplay._optional import install_command
 from jplay.cli._app import app
-from jplay.cli._demo import DemoData, load_problem
+from jplay.datasets import load_digits, split_per_class
+from jplay.experiments import Experiment, demo_recipe
 from jplay.report import Run
 
-QUICK = ["--n-train", "20", "--n-layers", "2", "--n-components", "8", "--max-iter", "60"]
+QUICK = ["--n-train", "20", "--max-layers", "2", "--n-components", "8", "--max-iter", "60"]
+QUICK += ["--n-estimators", "9"]
 
 
 def run_demo(output_dir, *arguments):
@@ -38,16 +41,21 @@ def test_digits_demo_reports_every_method(digits_demo):
     rows = [(score["features"], score["classifier"]) for score in digits_demo["scores"]]
     assert rows == [
         ("raw", "1-NN"),
-        ("PCA", "1-NN"),
-        ("LDA", "1-NN"),
-        ("LDA, shrinkage", "1-NN"),
+        ("raw", "RBF SVM"),
+        ("raw", "random forest"),
+        ("raw", "CCF, 100 trees"),
+        ("LDA, shrinkage", "built-in"),
         ("J-Play", "1-NN"),
-        ("J-Play", "its own"),
+        ("J-Play", "built-in"),
+        ("lifted J-Play", "built-in"),
+        ("J-Play committee", "built-in"),
     ]
-    assert [score["n_features"] for score in digits_demo["scores"]] == [64, 8, 9, 9, 8, 8]
+    sizes = [score["n_features"] for score in digits_demo["scores"]]
+    assert sizes == [64, 64, 64, 64, 9, 8, 8, 8, 64]
     for score in digits_demo["scores"]:
         assert 0.8 < score["overall_accuracy"] <= 1
         assert score["kappa"] < score["overall_accuracy"]
+        assert score["seconds"] >= 0
 
 
 def test_digits_demo_uses_the_settings(digits_demo):
@@ -59,14 +67,15 @@ def test_digits_demo_uses_the_settings(digits_demo):
 
 
 def test_digits_demo_raw_accuracy_is_that_of_the_same_split(digits_demo):
-    problem = load_problem(DemoData.DIGITS, 20, 3)
-    knn = KNeighborsClassifier(1).fit(problem.X[problem.train], problem.y[problem.train])
-    expected = knn.score(problem.X[problem.test], problem.y[problem.test])
+    digits = load_digits()
+    X, y = normalize(digits.data, norm="max"), digits.target
+    train, test = split_per_class(y, 20, small=15, random_state=3)
+    expected = KNeighborsClassifier(1).fit(X[train], y[train]).score(X[test], y[test])
     assert digits_demo["scores"][0]["overall_accuracy"] == pytest.approx(expected)
 
 
-def test_digits_demo_writes_a_picture_with_colours(digits_demo):
-    image = imread(digits_demo["picture"])
+def test_digits_demo_writes_a_figure_with_colours(digits_demo):
+    image = imread(digits_demo["figure"])
     assert image.shape[0] > 300
     assert np.unique(image.reshape(-1, image.shape[2]), axis=0).shape[0] > 10
 
@@ -77,7 +86,7 @@ def test_digits_demo_ends_with_a_report_that_the_command_writes_again(digits_dem
     assert path.name == "report.html"
     assert "J-Play on handwritten digits" in page
     score = digits_demo["scores"][-1]["overall_accuracy"]
-    assert f"{100 * score:.2f}" in page
+    assert f'<span class="number">{100 * score:.1f} %</span>' in page
     path.unlink()
     result = CliRunner().invoke(app, ["report", str(path.parent), "--json"])
     assert result.exit_code == 0, result.output
@@ -85,14 +94,23 @@ def test_digits_demo_ends_with_a_report_that_the_command_writes_again(digits_dem
     assert path.read_text() == page
 
 
-def test_accuracy_by_depth_ends_with_the_model(digits_demo):
+def test_report_shows_the_predictions_of_the_committee(digits_demo):
     run = Run.load(Path(digits_demo["report"]).parent)
+    committee = next(s for s in digits_demo["scores"] if s["features"] == "J-Play committee")
+    assert run.judged == digits_demo["map_of"] == "J-Play committee"
+    share = np.trace(run.confusion) / run.confusion.sum()
+    assert share == pytest.approx(committee["overall_accuracy"])
+
+
+def test_accuracy_by_depth_starts_with_the_row_of_one_layer(digits_demo):
+    run = Run.load(Path(digits_demo["report"]).parent)
+    assert run.depth == digits_demo["depth"]
     assert [point["n_layers"] for point in run.depth] == [0, 1, 2]
     scores = {(s["features"], s["classifier"]): s for s in digits_demo["scores"]}
     assert run.depth[0]["1-NN"] == scores["raw", "1-NN"]["overall_accuracy"]
-    assert run.depth[0]["its own"] is None
-    for classifier in ("1-NN", "its own"):
-        assert run.depth[2][classifier] == scores["J-Play", classifier]["overall_accuracy"]
+    assert run.depth[0]["built-in"] is None
+    for classifier in ("1-NN", "built-in"):
+        assert run.depth[1][classifier] == scores["J-Play", classifier]["overall_accuracy"]
 
 
 def test_report_of_a_folder_without_a_run_is_one_line(tmp_path):
@@ -106,18 +124,18 @@ def test_missing_jinja_is_said_before_the_fit(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     result = run_demo(tmp_path, "--data", "digits")
     assert result.exit_code == 2
-    assert "pip install 'jplay[report]'" in result.stderr
-    assert "JPlay:" not in result.stderr
+    assert install_command("report") in result.stderr
+    assert "digits:" not in result.stderr
 
 
 def test_digits_demo_prints_a_table_and_needs_no_tensorly(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorly", None)
     result = run_demo(tmp_path / "new" / "folder", "--data", "digits", *QUICK)
     assert result.exit_code == 0, result.output
-    for expected in ("OA %", "AA %", "kappa", "J-Play", "LDA", "PCA", "raw", "digits.png"):
+    for expected in ("OA %", "AA %", "kappa", "committee", "LDA", "SVM", "raw", "digits.png"):
         assert expected in result.stdout
     assert (tmp_path / "new" / "folder" / "digits.png").is_file()
-    assert "JPlay: fine-tuning 60, training accuracy" in result.stderr
+    assert "digits: J-Play committee" in result.stderr
 
 
 def test_indian_pines_without_tensorly_names_the_extra(tmp_path, monkeypatch):
@@ -126,7 +144,7 @@ def test_indian_pines_without_tensorly_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorly.datasets", None)
     result = run_demo(tmp_path)
     assert result.exit_code == 2
-    assert "pip install 'jplay[data]'" in result.stderr
+    assert install_command("data") in result.stderr
     assert result.stdout == ""
 
 
@@ -134,8 +152,8 @@ def test_missing_matplotlib_is_said_before_the_fit(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = run_demo(tmp_path, "--data", "digits")
     assert result.exit_code == 2
-    assert "pip install 'jplay[plot]'" in result.stderr
-    assert "JPlay:" not in result.stderr
+    assert install_command("plot") in result.stderr
+    assert "digits:" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -168,31 +186,35 @@ def test_unknown_data_lists_the_choices(tmp_path):
     assert "indian-pines" in result.stderr
 
 
-def test_indian_pines_problem_draws_50_or_15_pixels_and_divides_by_the_maximum():
+def test_indian_pines_recipe_draws_50_or_15_pixels_and_divides_by_the_maximum(tmp_path):
     pytest.importorskip("tensorly", reason="Indian Pines comes with tensorly")
-    problem = load_problem(DemoData.INDIAN_PINES, 50, 0)
-    sizes = np.bincount(problem.y)[1:]
-    drawn = np.bincount(problem.y[problem.train])[1:]
+    experiment = Experiment(demo_recipe("indian-pines"), tmp_path)
+    y = experiment.divided.y
+    train, test = experiment.divided.splits[0]
+    sizes, drawn = np.bincount(y)[1:], np.bincount(y[train])[1:]
     np.testing.assert_array_equal(drawn, np.where(sizes < 100, 15, 50))
-    assert problem.train.size + problem.test.size == problem.y.size == 10249
-    np.testing.assert_allclose(problem.X.max(axis=1), 1.0)
-    np.testing.assert_allclose(
-        problem.X, Normalizer(norm="max").fit_transform(problem.scene.data), atol=1e-12
-    )
+    assert train.size + test.size == y.size == 10249
+    raw = experiment.first_task("raw")
+    np.testing.assert_allclose(experiment.fitted(raw).Z_train.max(axis=1), 1.0)
 
 
 @pytest.mark.slow
 def test_indian_pines_demo_beats_raw_pixels_and_draws_the_map(tmp_path):
     pytest.importorskip("tensorly", reason="Indian Pines comes with tensorly")
-    result = run_demo(tmp_path, "--max-iter", "60", "--json")
+    result = run_demo(tmp_path, "--max-iter", "60", "--n-estimators", "15", "--json")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert (summary["n_train"], summary["n_test"]) == (660, 9589)
     accuracy = {(s["features"], s["classifier"]): s["overall_accuracy"] for s in summary["scores"]}
     assert accuracy["raw", "1-NN"] == pytest.approx(0.6084, abs=1e-3)
-    assert accuracy["J-Play", "1-NN"] > accuracy["raw", "1-NN"] + 0.02
-    assert imread(summary["picture"]).shape[1] > 1000
+    assert accuracy["J-Play", "1-NN"] > accuracy["raw", "1-NN"] + 0.08
+    assert accuracy["J-Play committee", "built-in"] > accuracy["raw", "1-NN"] + 0.12
+    assert imread(summary["figure"]).shape[1] > 1000
     run = Run.load(tmp_path)
-    assert run.scene.spectra.shape == (145, 145, 200)
-    assert run.reliance.shape == (16, 200)
+    scene = run.scene
+    assert scene.spectra.shape == (145, 145, 200)
+    tested = (scene.ground_truth > 0) & (scene.training == 0)
+    right = np.mean(scene.prediction[tested] == scene.ground_truth[tested])
+    assert right == pytest.approx(accuracy["J-Play committee", "built-in"], abs=1e-3)
+    assert run.relevance.shape == (16, 200)
     assert Path(summary["report"]).stat().st_size < 5_000_000

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,7 +63,8 @@ def iris(tmp_path_factory):
     from scipy.io import savemat
 
     savemat(folder / "iris.mat", {"X": loaded.data.to_numpy(), "y": loaded.target.to_numpy()})
-    answer("fit", folder / "iris.csv", "--target", "species", "-o", folder / "model.skops")
+    sources = ("fit", folder / "iris.csv", "--target", "species", "--cv", 0)
+    answer(*sources, "-o", folder / "model.skops")
     return folder
 
 
@@ -73,7 +76,7 @@ def scene(tmp_path_factory):
     write_labels(folder / "labels.tif", image)
     answer(
         *("fit", folder / "scene.hdr", "--labels", folder / "labels.tif", "--max-per-class", 30),
-        *("--class-names", "water,wood,field,town", "-o", folder / "model.skops"),
+        *("--class-names", "water,wood,field,town", "-o", folder / "model.skops", "--cv", 0),
     )
     return folder
 
@@ -81,7 +84,7 @@ def scene(tmp_path_factory):
 def test_fit_and_predict_a_table(iris, tmp_path):
     summary = answer(
         *("predict", iris / "model.skops", iris / "iris.csv", "-o", tmp_path / "p.csv"),
-        *("--target", "species", "--scores", "--features"),
+        *("--target", "species", "--with-scores", "--with-features", "--with-probabilities"),
     )
     assert summary["n_samples"] == 150
     assert summary["accuracy"]["overall_accuracy"] > 0.9
@@ -94,6 +97,8 @@ def test_fit_and_predict_a_table(iris, tmp_path):
         scores.idxmax(axis=1).str.removeprefix("score_"), written["prediction"]
     )
     assert "feature_0" in written
+    chances = written[[f"probability_{name}" for name in ("setosa", "versicolor", "virginica")]]
+    np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "npz", "mat", "parquet"])
@@ -103,16 +108,21 @@ def test_every_table_format_gives_the_same_model(iris, tmp_path, suffix):
         pandas.read_csv(iris / "iris.csv").to_parquet(iris / "iris.parquet", index=False)
     target = "y" if suffix in ("npz", "mat") else "species"
     path = tmp_path / "model.skops"
-    answer("fit", iris / f"iris.{suffix}", "--target", target, "-o", path)
+    answer("fit", iris / f"iris.{suffix}", "--target", target, "-o", path, "--cv", 0)
     reference = load_model(iris / "model.skops")
     np.testing.assert_allclose(
         load_model(path).final_step.components_, reference.final_step.components_, atol=1e-9
     )
     output = tmp_path / ("p.npz" if suffix != "parquet" else "p.parquet")
     assert answer("predict", path, iris / f"iris.{suffix}", "-o", output)["n_samples"] == 150
-    if suffix == "npz":
+    if suffix == "parquet":
+        predicted = pandas.read_parquet(output)["prediction"].to_numpy()
+    else:
         with np.load(output) as arrays:
-            assert (arrays["prediction"] == np.load(iris / "iris.npz")["y"]).mean() > 0.9
+            predicted = arrays["prediction"]
+    loaded = load_iris()
+    truth = loaded.target if target == "y" else loaded.target_names[loaded.target]
+    assert (predicted == truth).mean() > 0.9
 
 
 def test_columns_are_found_by_name_in_any_order(iris, tmp_path):
@@ -135,12 +145,17 @@ def test_several_targets_make_a_multi_label_model(iris, tmp_path):
     written = pandas.read_csv(tmp_path / "p.csv")
     assert list(written) == ["small", "wide"]
     assert (written["small"] == table["small"]).mean() > 0.9
+    new = ("predict", model, tmp_path / "labels.csv", "-o", tmp_path / "p.csv", "--force")
+    summary = answer(*new, "--target", "small", "--target", "wide")
+    right = (written[["small", "wide"]] == table[["small", "wide"]]).to_numpy().mean()
+    assert summary["accuracy"]["overall_accuracy"] == pytest.approx(right)
+    assert "--target should name as many columns" in mistake(*new, "--target", "wide")
 
 
 def test_settings_scaling_folds_and_card(iris, tmp_path):
     summary = answer(
         *("fit", iris / "iris.csv", "--target", "species", "-o", tmp_path / "model.skops"),
-        *("--n-components", 2, "--n-layers", 1, "--alpha", 10, "--scale", "none", "--cv", 3),
+        *("--n-components", 2, "--n-layers", 1, "--alpha", 10, "--scaling", "columns", "--cv", 3),
         *("--card", tmp_path / "card.md"),
     )
     assert summary["layer_sizes"] == [2]
@@ -151,6 +166,27 @@ def test_settings_scaling_folds_and_card(iris, tmp_path):
     card = (tmp_path / "card.md").read_text()
     assert "3-fold cross-validation" in card
     assert "petal width (cm)" in card
+
+
+def test_files_are_replaced_with_force_only_and_what_is_read_never(iris, tmp_path):
+    model, table = tmp_path / "model.skops", tmp_path / "iris.csv"
+    shutil.copy(iris / "model.skops", model)
+    shutil.copy(iris / "iris.csv", table)
+    content, rows = model.read_bytes(), table.read_bytes()
+    target = (table, "--target", "species")
+    for command, reason in (
+        (("fit", *target, "-o", model), "--force"),
+        (("tune", *target, "-o", model), "--force"),
+        (("predict", model, table, "-o", table, "--force"), "read by this command"),
+        (("predict", model, table, "-o", model, "--force"), "should end in .csv"),
+        (("predict", table, model, "-o", tmp_path / "p.csv"), "is a model. Name the model first"),
+        (("fit", *target, "-o", table, "--force"), "should end in .skops"),
+        (("tune", *target, "-o", tmp_path / "model.pkl"), "should end in .skops"),
+        (("fit", *target, "-o", tmp_path / "missing" / "model.skops"), "missing"),
+        (("tune", *target, "-o", tmp_path / "missing" / "model.skops"), "missing"),
+    ):
+        assert re.search(reason, mistake(*command)), command
+        assert (model.read_bytes(), table.read_bytes()) == (content, rows)
 
 
 def test_output_for_people_names_the_files(iris, tmp_path):
@@ -166,7 +202,8 @@ def test_mistakes_with_tables_are_one_line(iris, tmp_path):
     table = iris / "iris.csv"
     model = iris / "model.skops"
     assert "either --target" in mistake("fit", table)
-    assert "'kind'" in mistake("fit", table, "--target", "kind", "-o", tmp_path / "m.skops")
+    line = mistake("fit", table, "--target", "specie", "-o", tmp_path / "m.skops")
+    assert "Did you mean 'species'?" in line
     line = mistake("fit", table, "--target", "petal width (cm)", "-o", tmp_path / "m.skops")
     assert "Column 'species'" in line
     assert "does not exist" in mistake("fit", tmp_path / "no.csv", "--target", "y")
@@ -176,15 +213,14 @@ def test_mistakes_with_tables_are_one_line(iris, tmp_path):
     pandas.read_csv(table).drop(columns="petal width (cm)").to_csv(tmp_path / "less.csv")
     assert "petal width (cm)" in mistake("predict", model, tmp_path / "less.csv")
     np.savez(tmp_path / "less.npz", X=np.ones((3, 2)))
-    assert "wants 4 features" in mistake("predict", model, tmp_path / "less.npz")
+    assert "expects 4 features" in mistake("predict", model, tmp_path / "less.npz")
     holes = pandas.read_csv(table)
     holes.loc[3, "sepal width (cm)"] = None
     holes.to_csv(tmp_path / "holes.csv", index=False)
     assert "lacks 1 of 150 values" in mistake("predict", model, tmp_path / "holes.csv")
-    assert "should end in" in mistake("predict", model, table, "-o", tmp_path / "p.xlsx")
-    assert "from 2 to 50" in mistake(
-        "fit", table, "--target", "species", "--cv", 51, "-o", tmp_path / "m.skops"
-    )
+    assert "should end in" in mistake("predict", model, table, "-o", tmp_path / "p.doc")
+    line = mistake("fit", table, "--target", "species", "--cv", 1, "-o", tmp_path / "m.skops")
+    assert "--cv should be 0" in line
     missing = tmp_path / "missing" / "p.csv"
     assert "does not exist" in mistake("predict", model, table, "-o", missing)
     assert not list(tmp_path.glob("m.skops"))
@@ -197,17 +233,15 @@ def test_scene_to_map_to_assessment(scene, tmp_path):
         *("--scores", tmp_path / "scores.tif", "--features", tmp_path / "features.tif"),
     )
     assert (summary["height"], summary["width"], summary["n_bands"]) == (48, 40, 40)
-    report = answer("assess", tmp_path / "map.tif", "--reference", scene / "labels.tif")
+    named = ("--class-names", "water,wood,field,town")
+    assess = ("assess", tmp_path / "map.tif", "--reference", scene / "labels.tif")
+    report = answer(*assess, *named)
     assert report["overall_accuracy"] > 0.95
     assert report["class_names"] == ["water", "wood", "field", "town"]
     assert sum(map(sum, report["confusion"])) == report["n_compared"]
-    result = run(
-        *("assess", tmp_path / "map.tif", "--reference", scene / "labels.tif"),
-        *("--exclude", scene / "labels.tif"),
-    )
-    assert result.exit_code == 2
-    assert "no labelled pixel" in result.stderr
-    result = run("assess", tmp_path / "map.tif", "--reference", scene / "labels.tif")
+    assert "no labelled pixel" in mistake(*assess, *named, "--exclude", scene / "labels.tif")
+    assert "has no class names" in mistake(*assess)
+    result = run(*assess, "--by-code")
     assert "Overall accuracy" in result.stdout
     assert "water" in result.stdout
 
@@ -239,7 +273,7 @@ def test_mistakes_with_scenes_are_one_line(scene, tmp_path):
 
 def test_model_of_a_table_does_not_fit_a_scene(iris, scene, tmp_path):
     line = mistake("map", scene / "scene.hdr", "--model", iris / "model.skops")
-    assert "wants 4 bands" in line
+    assert "expects 4 bands" in line
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
@@ -250,13 +284,26 @@ def test_ctrl_c_leaves_no_file(tmp_path):
     write_labels(tmp_path / "labels.tif", image)
     model = tmp_path / "model.skops"
     answer(
-        *("fit", header, "--labels", tmp_path / "labels.tif", "--max-per-class", 20, "-o", model)
+        *(
+            "fit",
+            header,
+            "--labels",
+            tmp_path / "labels.tif",
+            "--max-per-class",
+            20,
+            "-o",
+            model,
+            "--cv",
+            0,
+        )
     )
     before = sorted(tmp_path.iterdir())
+    # A process started in the background ignores the signal unless it says otherwise.
     slow = (
-        "import time, jplay.raster._map as m\n"
+        "import signal, time, jplay.raster._map as m\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "fast = m.BlockClassifier.__call__\n"
-        "def slow(self, *a, **k):\n    time.sleep(0.2)\n    return fast(self, *a, **k)\n"
+        "def slow(self, *a, **k):\n    time.sleep(50)\n    return fast(self, *a, **k)\n"
         "m.BlockClassifier.__call__ = slow\n"
         "from jplay.cli import main\nmain()\n"
     )
@@ -278,3 +325,40 @@ def test_ctrl_c_leaves_no_file(tmp_path):
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("method", ["lifted", "committee"])
+def test_every_method_of_the_family_fits_predicts_and_maps(iris, scene, tmp_path, method):
+    told = answer(
+        "fit",
+        iris / "iris.csv",
+        "--target",
+        "species",
+        "--method",
+        method,
+        "-o",
+        tmp_path / "m",
+        "--cv",
+        0,
+    )
+    assert told["method"] == {"lifted": "LiftedJPlay", "committee": "JPlayCommittee"}[method]
+    assert "layer_sizes" not in told
+    predicted = answer("predict", tmp_path / "m", iris / "iris.csv", "-o", tmp_path / "p.csv")
+    assert predicted["n_samples"] == 150
+    labels = pandas.read_csv(tmp_path / "p.csv")
+    truth = pandas.read_csv(iris / "iris.csv")["species"]
+    assert np.mean(labels.iloc[:, 0] == truth) > 0.9
+    pytest.importorskip("rasterio", reason="maps need the extra raster")
+    sources = (scene / "scene.hdr", "--labels", scene / "labels.tif")
+    answer("fit", *sources, "--method", method, "-o", tmp_path / "s", "--cv", 0)
+    answer("map", scene / "scene.hdr", "--model", tmp_path / "s", "-o", tmp_path / "map.tif")
+    report = answer("assess", tmp_path / "map.tif", "--reference", scene / "labels.tif")
+    assert report["overall_accuracy"] > 0.95
+
+
+def test_settings_that_a_method_lacks_are_refused(iris, tmp_path):
+    line = mistake(
+        *("fit", iris / "iris.csv", "--target", "species", "--method", "committee"),
+        *("--n-layers", 2, "-o", tmp_path / "m"),
+    )
+    assert "--n-layers should be left out with --method committee" in line

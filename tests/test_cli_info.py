@@ -1,16 +1,19 @@
 import json
+import os
 import sys
 from importlib.metadata import version
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 pytest.importorskip("typer", reason="the command line needs typer")
 
 from typer.testing import CliRunner
 
 from jplay import __version__
+from jplay._optional import install_command
 from jplay.cli._app import app
-from jplay.cli._info import _version
+from jplay.cli.commands.info import _version
 
 
 def facts():
@@ -24,8 +27,15 @@ def test_versions_are_those_installed():
     assert found["jplay"] == __version__
     assert found["packages"]["numpy"] == version("numpy")
     assert found["optional_packages"]["typer"] == {"version": version("typer"), "extra": "cli"}
-    assert found["threads"]["cpus"] >= 1
-    assert all(pool["threads"] >= 1 for pool in found["threads"]["libraries"])
+
+
+def test_threads_are_those_of_the_libraries():
+    with threadpool_limits(1):
+        threads = facts()["threads"]
+        loaded = {pool["internal_api"] for pool in threadpool_info()}
+    assert {pool["name"] for pool in threads["libraries"]} == loaded
+    assert {pool["threads"] for pool in threads["libraries"]} == {1}
+    assert 0 < threads["cpus"] <= os.cpu_count()
 
 
 def test_package_under_another_distribution_name_is_found():
@@ -57,7 +67,7 @@ def test_missing_pooch_is_a_remark_not_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     data = facts()["data"]
     assert data["folder"] is None
-    assert "pip install 'jplay[data]'" in data["remark"]
+    assert install_command("data") in data["remark"]
 
 
 def test_text_names_every_optional_package():

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from typer.testing import CliRunner
 
 from jplay.cli._app import app
-from jplay.cli._tune import DEFAULT_GRID, parse_grid
+from jplay.cli.commands.tune import DEFAULT_GRID, parse_grid
 from jplay.persistence import default_estimator, load_model
 
 SMALL = ("--grid", "alpha=0.1,10", "--grid", "n_layers=1,2", "--cv", "3")
@@ -39,7 +39,7 @@ def test_best_settings_are_those_of_a_grid_search_and_the_model_is_made_of_them(
     summary = json.loads(result.stdout)
     frame = pandas.read_csv(flowers)
     X, y = frame[["a", "b", "c", "d"]], frame["species"].to_numpy()
-    grid = {"jplay__alpha": [0.1, 10.0], "jplay__n_layers": [1, 2]}
+    grid = {"alpha": [0.1, 10.0], "n_layers": [1, 2]}
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     search = GridSearchCV(default_estimator(), grid, cv=folds).fit(X, y)
     assert summary["best_score"] == pytest.approx(search.best_score_)
@@ -82,7 +82,8 @@ def test_setting_that_cannot_be_fitted_is_ranked_last(flowers, tmp_path):
     [
         (("--grid", "alpha"), "alpha=0.1,1,10"),
         (("--grid", "alfa=1"), "alpha"),
-        (("--cv", "60"), "from 2 to 50"),
+        (("--grid", "alpha=0,1"), "alpha=0: The 'alpha' parameter"),
+        (("--grid", "solver=slow"), "solver=slow"),
         (("--scoring", "beauty", "--cv", "2"), "beauty"),
         (("--grid", "n_components=400", "--cv", "2"), "that can be fitted"),
     ],

@@ -1,15 +1,16 @@
 """The download path, against a server on this machine that can misbehave."""
 
 import hashlib
+import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
-from jplay.datasets import _download, _folder, fetch_ar, fetch_indian_pines
+from jplay.datasets import DATASETS, _download, _folder, fetch_ar, fetch_indian_pines
 from jplay.datasets._folder import find_file, require_file
-from jplay.datasets._registry import AR, DatasetInfo, KnownFile
+from jplay.datasets.registry import DataFile, DatasetEntry
 from jplay.exceptions import CorruptFileError, DatasetNotFoundError
 
 pytest.importorskip("pooch", reason="downloads need the extra 'data'")
@@ -74,20 +75,30 @@ def server(monkeypatch):
     server.close()
 
 
-@pytest.fixture
-def sample():
-    return DatasetInfo(
-        folder="sample",
+def sample_at(url):
+    return DatasetEntry(
+        name="sample",
         title="Sample",
         source="here",
         licence="none",
         request="Ask for it",
-        files=(KnownFile("blob.npy", SHA256),),
+        loader="load_wine",
+        n_samples=1,
+        n_features=1,
+        n_classes=1,
+        folder="sample",
+        files={"blob": DataFile(("blob",), (".npy",), SHA256, url)},
+        layouts=(("blob",),),
     )
 
 
+@pytest.fixture
+def sample():
+    return sample_at(None)
+
+
 def fetch(sample, folder):
-    return require_file(sample, ["blob"], (".npy",), folder)
+    return require_file(sample, "blob", folder)
 
 
 def test_good_file_is_downloaded_once(server, sample, tmp_path):
@@ -101,9 +112,8 @@ def test_good_file_is_downloaded_once(server, sample, tmp_path):
 
 def test_registered_address_is_used_without_a_mirror(server, sample, tmp_path, monkeypatch):
     monkeypatch.delenv("JPLAY_MIRROR")
-    assert find_file(sample, ["blob"], (".npy",), tmp_path) is None
-    known = KnownFile("blob.npy", SHA256, url=f"{server.url}/elsewhere/sample/blob.npy")
-    with_address = DatasetInfo("sample", "Sample", "here", "none", "Ask", files=(known,))
+    assert find_file(sample, "blob", tmp_path) is None
+    with_address = sample_at(f"{server.url}/elsewhere/sample/blob.npy")
     assert fetch(with_address, tmp_path).read_bytes() == CONTENT
 
 
@@ -164,26 +174,18 @@ def test_optional_file_unknown_to_the_mirror_is_done_without(server, tmp_path):
 
 
 def test_every_pinned_hash_is_a_sha256():
-    from jplay.datasets import _registry
-
-    infos = [value for value in vars(_registry).values() if isinstance(value, DatasetInfo)]
-    infos += _registry.MULTILABEL.values()
-    hashes = {known.sha256 for info in infos for known in info.files}
+    hashes = {file.sha256 for entry in DATASETS.values() for file in entry.files.values()} - {None}
     assert len(hashes) >= 9
     assert all(len(bytes.fromhex(value)) == 32 for value in hashes)
 
 
 def test_pinned_hashes_are_those_of_the_real_files(data_home):
-    from jplay.datasets import _registry
-
-    infos = [value for value in vars(_registry).values() if isinstance(value, DatasetInfo)]
-    infos += _registry.MULTILABEL.values()
     checked = 0
-    for info in infos:
-        for known in info.files:
-            path = data_home / info.folder / known.name
-            if path.is_file():
-                assert hashlib.sha256(path.read_bytes()).hexdigest() == known.sha256
+    for entry in DATASETS.values():
+        for file in entry.files.values():
+            path = data_home / entry.folder / file.name
+            if file.sha256 is not None and path.is_file():
+                assert hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
                 checked += 1
     if not checked:
         pytest.skip("real data: no pinned file in the data folder")
@@ -204,5 +206,21 @@ def test_missing_file_is_described_exactly(tmp_path, monkeypatch):
     with pytest.raises(DatasetNotFoundError) as caught:
         fetch_ar(data_home=tmp_path)
     message = str(caught.value)
-    for part in (str(tmp_path / "ar" / "AR_DAT.mat"), "ohio-state", AR.licence, "JPLAY_DATA"):
+    for part in (
+        str(tmp_path / "ar" / "AR_DAT.mat"),
+        "ohio-state",
+        DATASETS["ar"].licence,
+        "JPLAY_DATA",
+    ):
         assert part in message
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need privileges")
+def test_partial_file_that_is_a_link_is_not_followed(server, sample, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    part = tmp_path / "sample" / "blob.npy.part"
+    part.parent.mkdir()
+    part.symlink_to(precious)
+    assert fetch(sample, tmp_path).read_bytes() == CONTENT
+    assert precious.read_text() == "mine"

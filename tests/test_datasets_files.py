@@ -16,7 +16,7 @@ from jplay.datasets import (
     fetch_multilabel,
     fingerprint,
 )
-from jplay.datasets._readers import read_arrays
+from jplay.datasets.readers import read_arrays
 from jplay.exceptions import CorruptFileError, DatasetNotFoundError
 
 RNG = np.random.default_rng(0)

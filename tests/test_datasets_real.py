@@ -8,7 +8,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from jplay.datasets import fetch_multilabel, repeated_per_class_splits
+from jplay.datasets import RepeatedPerClassSplit, fetch_multilabel
 from jplay.exceptions import DatasetNotFoundError
 from jplay.numerics.metrics import AccuracyReport
 
@@ -59,7 +59,7 @@ def test_faces_are_upright(ar_faces, yale_faces):
 def test_yale_ten_per_subject_gives_the_known_accuracy(yale_faces, norm, low, high):
     X = yale_faces.data if norm is None else Normalizer(norm=norm).fit_transform(yale_faces.data)
     y = yale_faces.target
-    cv = repeated_per_class_splits(10, n_repeats=5, random_state=0)
+    cv = RepeatedPerClassSplit(10, n_repeats=5, random_state=0)
     scores = [np.mean(nearest_neighbour(X, y, a, b) == y[b]) for a, b in cv.split(X, y)]
     assert low < np.mean(scores) < high
 

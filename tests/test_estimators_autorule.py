@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import plain_transcription as plain
-from jplay import AutoRULe
+from jplay import AutoRULe, HeatGraph
 from jplay.exceptions import CollapsedSolutionError
 from jplay.numerics.graph import heat_affinity
 
@@ -39,7 +39,7 @@ def test_fitted_model_keeps_its_promises(digits, digits_model):
 @pytest.mark.parametrize("shape", [(60, 12), (20, 40)], ids=["n > d", "n < d"])
 def test_components_equal_the_plain_transcription(shape):
     X = np.random.default_rng(0).random(shape)
-    model = AutoRULe(n_components=4, eta=0.3, n_neighbors=5, bandwidth=1.0).fit(X)
+    model = AutoRULe(n_components=4, eta=0.3, graph=HeatGraph(n_neighbors=5, bandwidth=1.0)).fit(X)
     [expected] = plain.pretrain(X, plain.heat_affinity(X, 5, 1.0), [4], plain.Settings(eta=0.3))
     np.testing.assert_allclose(model.components_, expected, atol=1e-6)
 
@@ -47,7 +47,7 @@ def test_components_equal_the_plain_transcription(shape):
 def test_reconstruction_improves_with_the_number_of_components(digits):
     errors = []
     for n_components in (2, 10, 40):
-        model = AutoRULe(n_components=n_components, unit_ball=False).fit(digits)
+        model = AutoRULe(n_components=n_components, constraints="nonnegative").fit(digits)
         rebuilt = model.inverse_transform(model.transform(digits))
         assert rebuilt.shape == digits.shape
         errors.append(np.linalg.norm(digits - rebuilt))
@@ -64,43 +64,55 @@ def test_manifold_weight_smooths_the_features(digits):
     assert roughness(10.0) < roughness(0.0)
 
 
-@pytest.mark.parametrize("fit_intercept", ["auto", True])
-def test_centred_samples_get_an_affine_map(digits, fit_intercept):
+def test_centred_samples_get_an_affine_map(digits):
     X = digits - digits.mean(axis=0)
-    model = AutoRULe(n_components=10, fit_intercept=fit_intercept).fit(X)
+    model = AutoRULe(n_components=10).fit(X)
     assert np.any(model.intercept_)
+    assert not np.any(AutoRULe(n_components=10).fit(digits).intercept_)
     Z = model.transform(X)
     np.testing.assert_allclose(Z, X @ model.components_.T + model.intercept_, atol=1e-12)
     assert Z.min() > -1e-6
     assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
 
 
-def test_linear_map_of_centred_samples_collapses_with_a_remedy(digits):
-    with pytest.raises(CollapsedSolutionError, match="Set `fit_intercept=True`"):
-        AutoRULe(n_components=10, fit_intercept=False).fit(digits - digits.mean(axis=0))
+def test_heavy_manifold_term_collapses_with_a_remedy(digits):
+    with pytest.raises(CollapsedSolutionError, match="Lower the weight of the manifold term"):
+        AutoRULe(n_components=10, eta=1e9, reconstruction=False).fit(digits)
 
 
-@pytest.mark.parametrize("name", ["nonnegative", "unit_ball"])
-def test_switches_drop_a_constraint(digits, name):
-    Z = AutoRULe(n_components=10, **{name: False}).fit_transform(digits)
-    if name == "nonnegative":
+@pytest.mark.parametrize("constraints", ["nonnegative", "unit_ball", None])
+def test_only_the_constraints_asked_for_hold(digits, constraints):
+    Z = AutoRULe(n_components=10, constraints=constraints).fit_transform(digits)
+    if constraints == "nonnegative":
+        assert Z.min() > -1e-6
+    else:
         assert Z.min() < -0.01
+    if constraints == "unit_ball":
+        assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
     else:
         assert np.linalg.norm(Z, axis=1).max() > 1.1
 
 
-def test_eta_zero_and_no_reconstruction_work(digits):
-    for options in ({"eta": 0.0}, {"reconstruction": False, "eta": 0.0}):
-        Z = AutoRULe(n_components=5, **options).fit_transform(digits)
-        assert np.isfinite(Z).all()
-        assert np.linalg.norm(Z) > 0.1
+def test_eta_zero_rebuilds_better_than_a_large_eta(digits):
+    def error(eta):
+        model = AutoRULe(n_components=5, eta=eta, constraints="nonnegative").fit(digits)
+        return np.linalg.norm(digits - model.inverse_transform(model.transform(digits)))
+
+    assert error(0.0) < 0.99 * error(100.0)
+
+
+def test_without_reconstruction_features_stay_feasible_and_do_not_vanish(digits):
+    Z = AutoRULe(n_components=5, eta=0.0, reconstruction=False).fit_transform(digits)
+    assert Z.min() > -1e-6
+    assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
+    assert np.linalg.norm(Z) > 0.1
 
 
 def test_affinity_may_be_a_matrix_or_a_function(digits):
-    expected = AutoRULe(n_components=4, bandwidth=1.0).fit(digits)
+    expected = AutoRULe(n_components=4, graph=HeatGraph(bandwidth=1.0)).fit(digits)
     graph, _ = heat_affinity(digits, 10, 1.0)
     for affinity in (graph, graph.toarray(), lambda samples: heat_affinity(samples, 10, 1.0)[0]):
-        model = AutoRULe(n_components=4, affinity=affinity).fit(digits)
+        model = AutoRULe(n_components=4, graph=affinity).fit(digits)
         np.testing.assert_allclose(model.components_, expected.components_, atol=1e-8)
 
 
@@ -152,7 +164,7 @@ def test_sample_order_and_rotation_do_not_matter():
     X = rng.random((50, 8))
     order = rng.permutation(50)
     rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0]
-    options = {"n_components": 4, "n_neighbors": 5}
+    options = {"n_components": 4, "graph": HeatGraph(n_neighbors=5)}
     expected = AutoRULe(**options).fit_transform(X)
     np.testing.assert_allclose(
         AutoRULe(**options).fit_transform(X[order]), expected[order], atol=1e-6

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 import plain_transcription as plain
-from jplay import LPP
+from jplay import LPP, HeatGraph
 from jplay.numerics.graph import heat_affinity
 
 
@@ -19,7 +19,7 @@ def make_samples(n_samples=60, n_features=8, seed=0):
 
 def test_components_solve_the_generalised_eigenproblem():
     X = make_samples()
-    lpp = LPP(n_components=3, n_neighbors=5).fit(X)
+    lpp = LPP(n_components=3, graph=HeatGraph(n_neighbors=5)).fit(X)
     W = lpp.affinity_.toarray()
     centred = X - X.mean(axis=0)
     left, right = centred.T @ W @ centred, centred.T @ (W.sum(axis=1)[:, None] * centred)
@@ -32,7 +32,7 @@ def test_components_solve_the_generalised_eigenproblem():
 @pytest.mark.parametrize("shape", [(60, 8), (12, 30)], ids=["n > d", "n < d"])
 def test_components_equal_the_plain_transcription(shape):
     X = make_samples(*shape)
-    lpp = LPP(n_components=5, n_neighbors=4, bandwidth=3.0).fit(X)
+    lpp = LPP(n_components=5, graph=HeatGraph(n_neighbors=4, bandwidth=3.0)).fit(X)
     expected = plain.lpp(X, plain.heat_affinity(X, 4, 3.0), 5)
     np.testing.assert_allclose(lpp.components_, expected, atol=1e-7)
     assert lpp.bandwidth_ == 3.0
@@ -49,7 +49,7 @@ def test_transform_centres_and_projects():
 
 def test_neighbours_stay_nearer_than_with_random_directions():
     X = make_samples()
-    lpp = LPP(n_components=1, n_neighbors=5).fit(X)
+    lpp = LPP(n_components=1, graph=HeatGraph(n_neighbors=5)).fit(X)
     W = lpp.affinity_.toarray()
 
     def roughness(direction):
@@ -68,28 +68,28 @@ def test_signs_survive_rotation_and_reordering(centre):
     X = X - X.mean(axis=0) if centre else X
     rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0]
     order = rng.permutation(len(X))
-    expected = LPP(n_components=5, n_neighbors=5).fit_transform(X)
-    rotated = LPP(n_components=5, n_neighbors=5).fit_transform(X @ rotation)
-    reordered = LPP(n_components=5, n_neighbors=5).fit_transform(X[order])
+    expected = LPP(n_components=5, graph=HeatGraph(n_neighbors=5)).fit_transform(X)
+    rotated = LPP(n_components=5, graph=HeatGraph(n_neighbors=5)).fit_transform(X @ rotation)
+    reordered = LPP(n_components=5, graph=HeatGraph(n_neighbors=5)).fit_transform(X[order])
     np.testing.assert_allclose(rotated, expected, atol=1e-7)
     np.testing.assert_allclose(reordered, expected[order], atol=1e-7)
     if not centre:
-        assert (X @ LPP(n_neighbors=5).fit(X).components_.T).sum(axis=0).min() >= 0
+        assert (X @ LPP(graph=HeatGraph(n_neighbors=5)).fit(X).components_.T).sum(axis=0).min() >= 0
 
 
 def test_default_components_are_the_rank_or_twenty():
     rng = np.random.default_rng(0)
     assert LPP().fit(rng.random((50, 4)) @ rng.random((4, 9))).components_.shape == (4, 9)
     assert LPP().fit(rng.random((50, 30))).components_.shape == (20, 30)
-    assert LPP(n_neighbors=3).fit(rng.random((8, 30))).components_.shape == (7, 30)
+    assert LPP(graph=HeatGraph(n_neighbors=3)).fit(rng.random((8, 30))).components_.shape == (7, 30)
 
 
 def test_affinity_may_be_a_matrix_or_a_function():
     X = make_samples()
-    expected = LPP(n_components=3, n_neighbors=5, bandwidth=2.0).fit(X)
+    expected = LPP(n_components=3, graph=HeatGraph(n_neighbors=5, bandwidth=2.0)).fit(X)
     graph, _ = heat_affinity(X, 5, 2.0)
     for affinity in (graph, graph.toarray(), lambda samples: heat_affinity(samples, 5, 2.0)[0]):
-        lpp = LPP(n_components=3, affinity=affinity).fit(X)
+        lpp = LPP(n_components=3, graph=affinity).fit(X)
         np.testing.assert_allclose(lpp.components_, expected.components_, atol=1e-9)
         assert lpp.bandwidth_ is None
 

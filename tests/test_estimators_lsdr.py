@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jplay import LSDR
 from jplay.numerics.stiefel import random_frame
-from jplay.solvers.information import KernelSettings, Samples, draw_samples
+from jplay.solvers.information import KernelSamples, KernelSettings, draw_samples
 from jplay.solvers.squared_loss_information import SquaredLossCriterion, information_and_gradient
 from known_subspaces import PROBLEMS, make_problem, mean_angle
 
@@ -251,7 +251,7 @@ def test_memory_grows_with_centres_not_with_squares():
 
 def test_samples_split_into_folds_that_cover_everything():
     samples = small_samples("classes")
-    assert isinstance(samples, Samples)
+    assert isinstance(samples, KernelSamples)
     held_out = np.concatenate([out for _, out in samples.fold_rows()])
     np.testing.assert_array_equal(np.sort(held_out), np.arange(40))
     for train, out in samples.fold_rows():

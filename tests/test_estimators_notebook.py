@@ -1,5 +1,9 @@
 """What notebooks use: data frames out, and an HTML representation."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -72,3 +76,23 @@ def test_html_representation_names_class_settings_and_whether_it_is_fitted(wine,
     fitted = model.fit(*wine)._repr_html_()
     assert "Fitted" in fitted
     assert "Not fitted" not in fitted
+
+
+@pytest.mark.parametrize("name", ["JPlay", "CanonicalCorrelationForestClassifier"])
+def test_html_representation_links_to_the_documentation(name):
+    code = f"import jplay; print(jplay.{name}()._repr_html_())"
+    environment = {**os.environ, "JPLAY_DOCS": "https://docs.example/jplay/"}
+    page = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    assert f'href="https://docs.example/jplay/api/generated/jplay.{name}.html"' in page
+
+
+def test_html_representation_does_not_link_to_pages_of_scikit_learn_that_do_not_exist():
+    page = jplay.JPlay()._repr_html_()
+    assert "scikit-learn.org" not in page.partition("<body>")[2]

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from jplay import JPlay, JPlaySearchCV
+from jplay import JPlay, JPlaySearchCV, PaperSchedule
 
 GRID = {"alpha": [0.1, 10.0], "beta": [0.01, 1.0], "n_layers": [1, 2]}
 
@@ -64,15 +65,66 @@ def test_a_setting_that_fails_scores_nan(digits):
     search = JPlaySearchCV(
         {"n_components": [5, 500]}, estimator=JPlay(n_layers=1), cv=3, refit=False
     )
-    with pytest.warns(UserWarning, match="non-finite"):
+    with (
+        pytest.warns(FitFailedWarning, match="n_components"),
+        pytest.warns(UserWarning, match="non-finite"),
+    ):
         search.fit(*digits)
     assert np.isnan(search.cv_results_["mean_test_score"][1])
     with pytest.raises(ValueError, match="n_components"):
         search.set_params(error_score="raise").fit(*digits)
 
 
+def _overflowing_graph(X):
+    raise OverflowError("as a wrong graph may")
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("scoring", [None, ["accuracy", "f1_macro"]])
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_setting_that_cannot_be_fitted_never_wins(digits, device, scoring):
+    if device is not None:
+        pytest.importorskip("torch")
+    refit = False if scoring is None else "accuracy"
+    grid = [
+        {"alpha": [0, 1.0], "beta": [-1, 0.01]},
+        {"graph": [_overflowing_graph], "alpha": [1.0]},
+    ]
+    base = JPlay(n_components=4)
+    search = JPlaySearchCV(
+        grid, estimator=base, cv=2, scoring=scoring, refit=refit or True, device=device
+    )
+    with pytest.warns(FitFailedWarning, match=r"alpha"):
+        search.fit(*digits)
+    name = "mean_test_score" if scoring is None else "mean_test_f1_macro"
+    np.testing.assert_array_equal(
+        np.isnan(search.cv_results_[name]), [True, True, True, False, True]
+    )
+    assert search.best_params_ == {"alpha": 1.0, "beta": 0.01}
+    with pytest.raises((ValueError, OverflowError)):
+        search.set_params(error_score="raise").fit(*digits)
+
+
+def test_search_in_which_every_fit_fails_says_so(digits):
+    search = JPlaySearchCV({"alpha": [0, -1.0]}, cv=2)
+    with pytest.raises(ValueError, match="All the 4 fits failed"):
+        search.fit(*digits)
+
+
+def test_step_that_fails_scores_nan_as_in_grid_search(digits):
+    pipeline = make_pipeline(Normalizer(), JPlay(n_components=4))
+    grid = {"normalizer__norm": ["l2", "l9"], "jplay__alpha": [1.0]}
+    with (
+        pytest.warns(FitFailedWarning, match="norm"),
+        pytest.warns(UserWarning, match="non-finite"),
+    ):
+        actual = JPlaySearchCV(grid, estimator=pipeline, cv=2).fit(*digits)
+    assert np.isnan(actual.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert actual.best_params_ == {"normalizer__norm": "l2", "jplay__alpha": 1.0}
+
+
 def test_published_schedule_can_be_searched(digits):
-    base = JPlay(n_components=5, n_layers=1, solver="paper", max_iter=2)
+    base = JPlay(n_components=5, n_layers=1, solver=PaperSchedule(max_iter=2))
     grid = {"gamma": [0.1, 1.0]}
     actual = JPlaySearchCV(grid, estimator=base, cv=2).fit(*digits)
     assert_same_results(actual, GridSearchCV(base, grid, cv=2).fit(*digits))

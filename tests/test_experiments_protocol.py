@@ -10,16 +10,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
-from jplay import JPlay
-from jplay.experiments import _steps, protocol
-from jplay.experiments._recipe import Classifier, Search
-from jplay.experiments._steps import MLkNNClassifier, RBFSVMClassifier, UncentredSVD
-from jplay.experiments.protocol import (
+from jplay import FastSchedule, JPlay
+from jplay.experiments import _protocol, _steps
+from jplay.experiments._protocol import (
     choose_parameters,
     coordinate_search,
     fit_scaler,
     make_folds,
 )
+from jplay.experiments._recipe import Classifier, Search
+from jplay.experiments._settings import PUBLISHED
+from jplay.experiments._steps import MLkNNClassifier, RBFSVMClassifier, UncentredSVD
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,8 @@ def test_choice_is_the_best_of_the_cross_validated_grid(digits):
         scores = []
         for train, test in StratifiedKFold(3, shuffle=True, random_state=0).split(X, y):
             top = X.max(axis=1, keepdims=True)
-            model = JPlay(n_layers=1, n_components=6, gamma=0.1, alpha=alpha)
+            settings = {**PUBLISHED, "n_layers": 1, "n_components": 6, "gamma": 0.1}
+            model = JPlay(**settings, alpha=alpha)
             Z = model.fit(X[train] / top[train], y[train]).transform(X / top)
             scores.append(KNeighborsClassifier(1).fit(Z[train], y[train]).score(Z[test], y[test]))
         expected[alpha] = np.mean(scores)
@@ -103,9 +105,9 @@ def test_choice_passes_over_weights_that_cannot_be_fitted(digits, monkeypatch):
     def make(kind, params, seed):
         if params["alpha"] > 1:
             raise np.linalg.LinAlgError("broke down")
-        return JPlay(n_layers=1, n_components=4, max_iter=3, **params)
+        return JPlay(n_layers=1, n_components=4, solver=FastSchedule(max_iter=3), **params)
 
-    monkeypatch.setattr(protocol, "make_method", make)
+    monkeypatch.setattr(_protocol, "make_method", make)
     search = Search("s", "jplay", {"alpha": [10.0, 1.0]}, n_folds=2)
     choice = choose_parameters(search, X, y)
     assert choice.parameters == {"alpha": 1.0}

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 
 from jplay import JPlay
 from jplay.inspection import feature_relevance, relevance_stability
@@ -46,10 +50,60 @@ def test_overall_shares_add_up_to_the_mean_score(digits, decision):
     X, y = digits
     model = JPlay(n_components=12, n_layers=2, decision=decision).fit(X, y)
     scores = model.decision_function(X)
+    scores = scores - scores.mean(axis=1, keepdims=True)
     relevance = feature_relevance(model, X, y)
     for k, label in enumerate(model.classes_):
         lift = scores[y == label, k].mean() - scores[:, k].mean()
         assert_allclose(relevance.overall[k].sum(), lift, rtol=1e-8)
+
+
+def test_relevance_of_another_linear_classifier(digits):
+    X, y = digits
+    lda = LinearDiscriminantAnalysis(shrinkage=0.1, solver="lsqr").fit(X, y)
+    relevance = feature_relevance(lda, X, y)
+    weights = lda.coef_ - lda.coef_.mean(axis=0)
+    deltas = np.stack([X[y == k].mean(axis=0) for k in lda.classes_]) - X.mean(axis=0)
+    assert_allclose(relevance.overall, weights * deltas, rtol=1e-6, atol=1e-9)
+    assert relevance.layers == []
+
+
+def test_relevance_of_two_classes_sums_to_half_the_difference_of_their_scores(digits):
+    X, y = digits[0][digits[1] < 2], digits[1][digits[1] < 2]
+    model = LogisticRegression().fit(X, y)
+    relevance = feature_relevance(model, X, y)
+    scores = model.decision_function(X)
+    for k, sign in enumerate((-1, 1)):
+        lift = sign * (scores[y == k].mean() - scores.mean()) / 2
+        assert_allclose(relevance.overall[k].sum(), lift, rtol=1e-8)
+
+
+def test_relevance_does_not_change_if_every_class_gets_the_same_further_score(digits):
+    X, y = digits
+    lda = LinearDiscriminantAnalysis(shrinkage=0.1, solver="lsqr").fit(X, y)
+    before = feature_relevance(lda, X, y).overall
+    lda.coef_ = lda.coef_ + np.linspace(-1, 1, X.shape[1])
+    assert_allclose(feature_relevance(lda, X, y).overall, before, atol=1e-9)
+
+
+def test_feature_that_never_varies_has_no_relevance(digits):
+    X, y = np.column_stack([digits[0], np.ones(300)]), digits[1]
+    relevance = feature_relevance(JPlay(n_components=12, n_layers=1).fit(X, y), X, y)
+    assert_allclose(relevance.overall[:, -1], 0, atol=1e-12)
+
+
+def test_scores_in_single_precision_give_the_same_shares(digits, model):
+    X, y = digits
+    single = JPlay(n_components=12, n_layers=2).fit(X.astype(np.float32), y)
+    shares = feature_relevance(single, X.astype(np.float32), y).shares()
+    assert_allclose(shares, feature_relevance(model, X, y).shares(), atol=2e-3)
+
+
+def test_models_without_linear_scores_are_refused(digits):
+    X, y = digits
+    with pytest.raises(ValueError, match="linear in the features"):
+        feature_relevance(SVC(decision_function_shape="ovr").fit(X, y), X, y)
+    with pytest.raises(AttributeError, match="decision_function"):
+        feature_relevance(RandomForestClassifier(3).fit(X, y), X, y)
 
 
 def test_planted_features_are_found(planted):

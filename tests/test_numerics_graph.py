@@ -152,14 +152,16 @@ def test_affinity_is_equivariant_to_rotation_and_order():
     np.testing.assert_allclose(reordered, affinity[np.ix_(order, order)], atol=1e-14)
 
 
+@pytest.mark.parametrize("n_rows", [7, 30, 8192])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_laplacian_gram_equals_the_dense_product(dtype):
+def test_laplacian_gram_equals_the_dense_product(monkeypatch, dtype, n_rows):
+    monkeypatch.setattr("jplay.numerics.graph._GRAM_ROWS", n_rows)
     rng = np.random.default_rng(2)
     X = rng.normal(size=(30, 4)).astype(dtype)
     affinity, _ = heat_affinity(X, 5)
     W = affinity.toarray()
     degrees = W.sum(axis=1)
-    gram, degree_gram, degree_sum, total = laplacian_gram(X.astype(np.float64), affinity)
+    gram, degree_gram, degree_sum, total = laplacian_gram(X, affinity)
     X = X.astype(np.float64)
     np.testing.assert_allclose(gram, X.T @ plain.graph_laplacian(W) @ X, atol=1e-12)
     np.testing.assert_allclose(degree_gram, X.T @ np.diag(degrees) @ X, atol=1e-12)
@@ -174,3 +176,31 @@ def test_laplacian_gram_is_the_sum_of_weighted_squared_differences():
     z = X @ a
     expected = 0.5 * np.sum(affinity.toarray() * (z[:, None] - z[None, :]) ** 2)
     assert a @ laplacian_gram(X, affinity)[0] @ a == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+@pytest.mark.parametrize("half_precision", [False, True])
+def test_neighbor_lists_of_tensors_agree_with_numpy(offset, half_precision, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(graph, "on_cuda", lambda array: half_precision)
+    rng = np.random.default_rng(0)
+    X = rng.random((700, 12)) + offset
+    # Far nearer than half precision tells apart, and more of them than spare candidates.
+    X[:40] = X[0] + 1e-5 * rng.random((40, 12))
+    X[50] = X[51]
+    expected, width = heat_affinity(X, 6)
+    found, own_width = graph.neighbor_graph(torch.asarray(X), 6)
+    assert own_width == pytest.approx(width, rel=1e-9)
+    assert abs(found.to_sparse() - expected).max() < 1e-9
+
+
+def test_distances_by_halves_keep_their_bound():
+    torch = pytest.importorskip("torch")
+    Z = torch.asarray(np.random.default_rng(0).normal(size=(300, 25)))
+    distances = graph._distances_by_halves(Z)
+    exact = (torch.sum(Z * Z, dim=1) - 2 * Z @ Z.mT) / distances.unit
+    # Sums in double precision: what is left is the rounding to halves.
+    error = distances.left.double() @ distances.right.double().mT - exact
+    assert float(error.abs().max()) < 1e-6
+    error = distances.from_rows(slice(0, 9)).double() - exact[:9]
+    assert float(error.abs().max()) < distances.rounding

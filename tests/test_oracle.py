@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jplay import JPlay
+from jplay import HeatGraph, JPlay, PaperSchedule
 from jplay.numerics.graph import heat_affinity
-from jplay.solvers.layer import PenaltySchedule
 from jplay.solvers.pretraining import autorule, locality_preserving_projections
 from jplay.solvers.samples import ArraySamples
+from jplay.solvers.schedules import LayerSchedule
 from plain_transcription import Settings
 from plain_transcription import solve_jplay as plain_solve_jplay
 
@@ -38,18 +38,17 @@ def targets(case):
 
 
 @cache
-def fitted(number, **settings):
+def fitted(number, **schedule):
     case = load_case(number)
     model = JPlay(
-        layer_sizes=case.dims.tolist(),
-        n_neighbors=case.n_neighbors,
-        bandwidth=case.t,
+        n_layers=case.dims.tolist(),
         alpha=case.alpha,
         beta=case.beta,
         gamma=case.gamma,
-        eta=case.eta,
-        solver="paper",
-        **settings,
+        graph=HeatGraph(n_neighbors=case.n_neighbors, bandwidth=case.t),
+        solver=PaperSchedule(eta=case.eta, **schedule),
+        scaling=None,
+        whiten=False,
     )
     return model.fit(case.X, targets(case))
 
@@ -93,9 +92,10 @@ def test_oracle_autorule_from_its_own_starts(number):
             samples.statistics(),
             start,
             eta=case.eta,
-            constraints={"nonnegative": True, "unit_ball": True},
+            nonnegative=True,
+            unit_ball=True,
             reconstruction=True,
-            options={"schedule": PenaltySchedule(), "max_iter": 1000, "tol": 1e-6},
+            schedule=LayerSchedule(),
         )
         np.testing.assert_allclose(result.theta, expected, rtol=0, atol=1e-8)
         samples = samples.projected(expected)

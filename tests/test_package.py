@@ -1,5 +1,8 @@
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -38,13 +41,30 @@ def test_names_load_on_first_use(name):
 def test_all_estimators_are_public_names():
     from jplay import estimators
 
-    assert set(estimators.__all__) <= set(jplay.__all__)
-    for name in estimators.__all__:
+    names = [name for name in estimators.__all__ if isinstance(getattr(estimators, name), type)]
+    assert len(names) > 8
+    assert set(names) <= set(jplay.__all__)
+    for name in names:
         assert getattr(jplay, name) is getattr(estimators, name)
+
+
+FOLDER = Path(jplay.__file__).parent
+INNER = {"numerics", "palette", "problems", "solvers"}
+"""Modules that come without a promise."""
+SUBPACKAGES = sorted(
+    ({path.parent.name for path in FOLDER.glob("*/__init__.py")} - INNER)
+    | ({path.stem for path in FOLDER.glob("[a-z]*.py")} - INNER)
+)
+
+
+@pytest.mark.parametrize("name", SUBPACKAGES)
+def test_subpackages_are_attributes(name):
+    assert run_python(f"import jplay; print(jplay.{name}.__name__)") == f"jplay.{name}"
 
 
 def test_dir_lists_the_public_names():
     assert set(jplay.__all__) <= set(dir(jplay))
+    assert set(SUBPACKAGES) <= set(dir(jplay))
 
 
 def test_unknown_names_raise():
@@ -53,4 +73,27 @@ def test_unknown_names_raise():
 
 
 def test_version_is_a_release_number():
-    assert jplay.__version__[0].isdigit()
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?(\.dev\d+)?", jplay.__version__)
+
+
+def test_conda_recipe_asks_for_what_the_package_asks_for():
+    yaml = pytest.importorskip("yaml", reason="recipes are YAML")
+    root = Path(__file__).parent.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+
+    def needed(requirements):
+        for requirement in requirements:
+            parts = re.fullmatch(r"jplay\[(.*)\]", requirement)
+            if parts is None:
+                yield requirement.replace(">=", " >=").replace("matplotlib ", "matplotlib-base ")
+            else:
+                for extra in parts.group(1).split(","):
+                    yield from needed(extras[extra])
+
+    recipe = yaml.safe_load((root / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    wanted = {*needed(project["dependencies"]), *needed(extras["all"])}
+    asked = set(recipe["requirements"]["run"]) - {"python >=${{ python_min }}"}
+    assert asked == wanted
+    (entry_point,) = recipe["build"]["python"]["entry_points"]
+    assert entry_point == f"jplay = {project['scripts']['jplay']}"

@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import tracemalloc
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -25,7 +27,6 @@ from jplay.exceptions import (
 from jplay.persistence import (
     ModelMetadata,
     TrainedModel,
-    atomic_path,
     collapse_model,
     export_npz,
     export_onnx,
@@ -63,11 +64,11 @@ def model_file(fitted, tmp_path):
     return save_model(fitted, tmp_path / "model.skops")
 
 
-def _rewritten(path, change):
+def _rewritten(path, change, compression=zipfile.ZIP_STORED):
     """Rewrite an archive; ``change`` maps (name, bytes) to bytes."""
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         for name, content in change(entries).items():
             archive.writestr(name, content)
 
@@ -77,10 +78,10 @@ def _with_honest_checksums(entries):
     import hashlib
 
     document = json.loads(entries["jplay.json"])
+    told = json.dumps([document["format"], document["metadata"]], sort_keys=True).encode()
     document["sha256"] = {
-        name: hashlib.sha256(content).hexdigest()
+        name: hashlib.sha256(told if name == "jplay.json" else content).hexdigest()
         for name, content in entries.items()
-        if name != "jplay.json"
     }
     return entries | {"jplay.json": json.dumps(document).encode()}
 
@@ -264,6 +265,91 @@ def test_zip_bomb_is_refused(model_file, monkeypatch):
         load_model(model_file)
 
 
+def _peak_bytes(path):
+    """Memory at most taken by the attempt to load a file, which is refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises((CorruptFileError, UntrustedModelError)):
+            load_model(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["entry", "header", "mentions", "nested", "document"])
+def test_bomb_is_refused_before_it_is_unpacked(model_file, kind):
+    def armed(entries):
+        name = next(name for name in entries if name.endswith(".npy"))
+        content = io.BytesIO()
+        if kind == "entry":
+            np.save(content, np.zeros(2**23 + 1))
+        elif kind == "header":
+            header = {"descr": "<f8", "fortran_order": False, "shape": (2**34,)}
+            np.lib.format.write_array_header_1_0(content, header)
+        elif kind == "mentions":
+            np.save(content, np.zeros(2**19))
+            schema = json.loads(entries["schema.json"])
+            mention = {"__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode"}
+            mention |= {"type": "numpy", "file": name}
+            schema["content"] = [mention | {"__id__": i} for i in range(100)]
+            entries |= {"schema.json": json.dumps(schema).encode()}
+        elif kind == "nested":
+            np.savez_compressed(content, data=np.zeros(2**23 + 1))
+            name = "sparse.npz"
+        else:
+            content.write(b"[" + b" " * 2**25 + b"]")
+            name = "more.json"
+        return _with_honest_checksums(entries | {name: content.getvalue()})
+
+    _rewritten(model_file, armed, zipfile.ZIP_DEFLATED)
+    assert model_file.stat().st_size < 2**19
+    assert _peak_bytes(model_file) < 2**27
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"jplay_version": None},
+        {"class_names": "abc"},
+        {"class_names": [1, 2, 3]},
+        {"wavelengths": [None] * 4},
+        {"training": None},
+        {"n_scene_bands": "4"},
+    ],
+)
+def test_metadata_of_another_type_are_refused(model_file, change):
+    def with_change(entries):
+        document = json.loads(entries["jplay.json"])
+        document["metadata"] |= change
+        return _with_honest_checksums(entries | {"jplay.json": json.dumps(document).encode()})
+
+    _rewritten(model_file, with_change)
+    with pytest.raises(CorruptFileError, match=next(iter(change))):
+        load_model(model_file)
+
+
+def test_changed_metadata_are_refused(model_file):
+    def with_other_names(entries):
+        document = json.loads(entries["jplay.json"])
+        document["metadata"]["class_names"].reverse()
+        return entries | {"jplay.json": json.dumps(document).encode()}
+
+    _rewritten(model_file, with_other_names)
+    with pytest.raises(UntrustedModelError, match=r"jplay\.json"):
+        load_model(model_file)
+
+
+def test_flipped_bit_of_the_directory_is_one_clear_error(model_file):
+    content = model_file.read_bytes()
+    directory = content.index(b"PK\x01\x02")
+    for position in (*range(46), *range(directory, directory + 46)):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x80
+        model_file.write_bytes(bytes(damaged))
+        with suppress(CorruptFileError, UntrustedModelError):
+            load_model(model_file)
+
+
 def test_function_in_a_model_is_refused_when_saving(iris, tmp_path):
     X, y = iris
 
@@ -273,8 +359,8 @@ def test_function_in_a_model_is_refused_when_saving(iris, tmp_path):
         graph = kneighbors_graph(X, 5)
         return graph.maximum(graph.T)
 
-    with pytest.raises(UntrustedModelError, match="affinity"):
-        save_model(JPlay(3, affinity=own_graph).fit(X, y), tmp_path / "model.skops")
+    with pytest.raises(UntrustedModelError, match="a function given as `graph`"):
+        save_model(JPlay(3, graph=own_graph).fit(X, y), tmp_path / "model.skops")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -333,8 +419,9 @@ def test_npz_holds_the_chain_without_pickle(fitted, iris, tmp_path):
         scaled = X / np.abs(X).max(axis=1, keepdims=True)
         Z = scaled @ arrays["components"].T + arrays["intercept"]
         scores = Z @ arrays["label_coef"].T + arrays["label_intercept"]
-        chain = arrays["projection_1"] @ arrays["projection_0"]
-        np.testing.assert_allclose(chain, arrays["components"], atol=1e-12)
+        layer = scaled @ arrays["projection_0"].T + arrays["first_intercept"]
+        layer = layer @ arrays["projection_1"].T - arrays["center"]
+        np.testing.assert_allclose(layer @ arrays["whitener"].T, Z, atol=1e-9)
         np.testing.assert_array_equal(arrays["classes"][scores.argmax(axis=1)], fitted.predict(X))
         assert arrays["class_names"].tolist() == fitted.metadata.class_names
 
@@ -374,29 +461,32 @@ def test_card_tells_input_classes_settings_and_accuracy(fitted):
         fitted.metadata,
         accuracy={"method": "5-fold", "overall_accuracy": 0.9, "average_accuracy": 0.8},
     )
-    assert "5-fold: overall accuracy 90.00 %" in model_card(
-        TrainedModel(fitted.estimator, measured)
+    card = model_card(TrainedModel(fitted.estimator, measured))
+    assert "5-fold.\n" in card
+    assert "| this model | 90.0 % | – |" in card
+    assert "average accuracy 80.0 %" in card
+    compared = [
+        {"name": "JPlay", "overall_accuracy": 0.9, "low": 0.8, "high": 0.95},
+        {"name": "Shrinkage LDA", "overall_accuracy": 0.85, "low": 0.7, "high": 0.9},
+    ]
+    told = {**measured.accuracy, "compared": compared, "notes": ["Few samples."]}
+    card = model_card(TrainedModel(fitted.estimator, replace(measured, accuracy=told)))
+    assert "| JPlay | 90.0 % | 80.0 % to 95.0 % |" in card
+    assert "| Shrinkage LDA | 85.0 % | 70.0 % to 90.0 % |" in card
+    assert "- Few samples." in card
+
+
+def test_card_shows_names_as_text(iris):
+    X, y = iris
+    names = ["<script>alert(1)</script>", "a|b\n\n# heading", "<img src=x>"]
+    features = ["<b>", "`x`", "a|b", "d"]
+    model = TrainedModel(
+        JPlay(3).fit(X, y),
+        ModelMetadata(
+            class_names=names, feature_names=features, training={"source": "<iframe src=x>.csv"}
+        ),
     )
-
-
-def test_atomic_path_leaves_the_old_file_after_an_error(tmp_path):
-    target = tmp_path / "result.txt"
-    target.write_text("old")
-
-    def interrupted():
-        with atomic_path(target) as temporary:
-            temporary.write_text("half of the n")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["result.txt"]
-
-
-def test_atomic_path_names_the_missing_folder(tmp_path):
-    missing = tmp_path / "missing"
-    with pytest.raises(FileNotFoundError, match="missing"), atomic_path(missing / "a.txt"):
-        pass
-    with pytest.raises(IsADirectoryError, match="is a folder"), atomic_path(tmp_path):
-        pass
+    card = model_card(model)
+    assert "<" not in card
+    assert "# heading" not in [line.strip() for line in card.splitlines()]
+    assert "| 1 | &lt;script&gt;alert(1)&lt;/script&gt; |" in card

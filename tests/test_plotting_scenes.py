@@ -5,13 +5,14 @@ pytest.importorskip("matplotlib", reason="plotting needs matplotlib")
 
 from matplotlib import pyplot
 
+from jplay.palette import class_colors
 from jplay.plotting import (
-    class_colors,
     false_color,
     plot_class_map,
     plot_false_color,
     plot_maps,
     plot_spectra,
+    plot_split,
 )
 
 
@@ -29,15 +30,6 @@ def ramp_cube(n_bands=10):
 
 def legend_texts(legend):
     return [text.get_text() for text in legend.get_texts()]
-
-
-@pytest.mark.parametrize("n_classes", [1, 7, 10, 16, 20, 21, 60])
-def test_class_colors_are_distinct_colours(n_classes):
-    colors = class_colors(n_classes)
-    assert colors.shape == (n_classes, 3)
-    assert np.unique(colors, axis=0).shape[0] == n_classes
-    assert colors.min() >= 0
-    assert colors.max() <= 1
 
 
 def test_false_color_stretches_each_band_between_the_percentiles():
@@ -86,7 +78,7 @@ def test_class_map_gives_each_class_its_colour_and_name():
     labels = np.array([[0, 1], [3, 2]])
     ax = plot_class_map(labels, class_names=["a", "b", "c", "absent"], background="white")
     image = np.asarray(ax.images[0].get_array())
-    colors = class_colors(4)
+    colors = class_colors(4) / 255
     np.testing.assert_allclose(image[0, 0], 1.0)
     np.testing.assert_allclose(image[0, 1], colors[0])
     np.testing.assert_allclose(image[1, 0], colors[2])
@@ -139,6 +131,18 @@ def test_maps_need_one_axes_each():
         plot_maps({"truth": np.array([[1]])}, axes=axes)
     with pytest.raises(ValueError, match="`maps`"):
         plot_maps({})
+
+
+def test_split_shows_both_sides_and_what_is_on_neither():
+    truth = np.array([[1, 0, 2], [2, 2, 1]])
+    shown = plot_split(truth, [0, 1], [3, 4])
+    image = np.asarray(shown.images[0].get_array())
+    assert legend_texts(shown.get_legend()) == ["training", "test", "neither"]
+    np.testing.assert_array_equal(image[0, 0], image[0, 2])
+    np.testing.assert_array_equal(image[1, 1], image[1, 2])
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) == 4, "unknown pixels have another colour"
+    complete = plot_split(truth, [0, 1, 2], [3, 4])
+    assert legend_texts(complete.get_legend()) == ["training", "test"]
 
 
 def test_spectra_are_means_with_a_band_of_one_deviation():

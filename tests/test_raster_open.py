@@ -1,5 +1,8 @@
 """Scenes of every format are read lazily, with their bands, nodata and georeferencing."""
 
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
 import numpy as np
 import pytest
 
@@ -343,3 +346,104 @@ def test_polygons_need_a_known_field_and_a_georeferenced_scene(image, tmp_path):
     (tmp_path / "broken.gpkg").write_bytes(b"SQLite format 3\x00" + b"x" * 100)
     with pytest.raises(CorruptFileError, match=r"broken\.gpkg"):
         open_labels(tmp_path / "broken.gpkg", scene)
+
+
+@pytest.mark.parametrize(
+    ("entry", "spoiled"),
+    [
+        ("interleave = bil", "interleave = xyz"),
+        ("byte order = 0", "byte order = 7"),
+        ("data type = 12", "data type = 6"),
+        ("data type = 12", "data type = 9"),
+        ("wavelength = {", "wavelength = {nan}\nformer = {"),
+    ],
+)
+def test_envi_header_that_means_nothing_is_refused(image, tmp_path, entry, spoiled):
+    header = write_envi(tmp_path, image)
+    text = header.read_text()
+    assert entry in text
+    header.write_text(text.replace(entry, spoiled))
+    data = header.with_suffix(".img")
+    data.write_bytes(data.read_bytes() * 8)
+    with pytest.raises(ValueError, match=r"Correct the header|real numbers"):
+        open_scene(header)
+
+
+def test_wavelengths_that_are_no_numbers_are_refused_unless_given(image, tmp_path):
+    n_bands = image.counts.shape[2]
+    header = write_envi(tmp_path, image)
+    missing = ", ".join(["nan"] * n_bands)
+    lines = [
+        f"wavelength = {{{missing}}}" if line.startswith("wavelength = ") else line
+        for line in header.read_text().splitlines()
+    ]
+    header.write_text("\n".join(lines))
+    with pytest.raises(CorruptFileError, match=f"lacks the wavelength of {n_bands} of {n_bands}"):
+        open_scene(header)
+    assert open_scene(header, wavelengths=image.wavelengths).n_bands == n_bands
+
+
+def test_complex_image_is_refused(image, tmp_path):
+    path = write_tiff(tmp_path / "waves.tif", np.zeros((2, 4, 5), dtype=np.complex64))
+    with pytest.raises(ValueError, match="real numbers, found complex64"):
+        open_scene(path)
+
+
+@pytest.fixture
+def server():
+    """A server that counts what is asked of it; its address, and the requests so far."""
+    requests = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            requests.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}/scene.tif", requests
+        running.shutdown()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/vsicurl/{url}",
+        "/vsizip//vsicurl/{url}",
+        "{url}",
+        "WMS:{url}",
+        "{nested}",
+        "&lt;GDAL_WMS&gt;&lt;ServerUrl&gt;{url}&lt;/ServerUrl&gt;&lt;/GDAL_WMS&gt;",
+    ],
+)
+def test_virtual_raster_makes_no_network_request(image, tmp_path, server, source):
+    url, requests = server
+    good = write_cube(tmp_path / "scene.tif", image)
+    nested = tmp_path / "nested.dat"
+    for path, named in ((nested, f"/vsicurl/{url}"), (tmp_path / "outer.vrt", source)):
+        path.write_text(_VRT.format(source=named.format(url=url, nested=nested)))
+    with pytest.raises(CorruptFileError, match=r"plain file"):
+        _whole(open_scene(tmp_path / "outer.vrt"))
+    assert requests == []
+    (tmp_path / "local.vrt").write_text(_VRT.format(source=good))
+    assert open_scene(tmp_path / "local.vrt").n_bands == 1
+
+
+def test_virtual_raster_of_itself_is_refused(tmp_path):
+    path = tmp_path / "loop.vrt"
+    path.write_text(_VRT.format(source=path))
+    with pytest.raises(CorruptFileError, match="leads back to itself"):
+        open_scene(path)
+
+
+_VRT = """<VRTDataset rasterXSize="40" rasterYSize="48">
+  <VRTRasterBand dataType="UInt16" band="1">
+    <SimpleSource><SourceFilename>{source}</SourceFilename><SourceBand>1</SourceBand></SimpleSource>
+  </VRTRasterBand>
+</VRTDataset>
+"""

@@ -1,7 +1,9 @@
-"""What is released: the wheel holds what it must, installs into nothing, and works there."""
+"""What is released: the wheel works where nothing else is, the sources pass their tests."""
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,8 +23,8 @@ ROOT = Path(__file__).parent.parent
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("release"),  # one environment for all
-    pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="needs the repository"),
 ]
+SCRIPTS, EXE = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
 
 FIT_AND_PREDICT = """
 import sys
@@ -40,7 +42,10 @@ assert not absent, absent
 
 def run(*command, **kwargs):
     """Run a command without this process's Python path; fail with all it said."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    inherited = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "COV"))
+    }
+    environment = inherited | kwargs.pop("environment", {})
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, **kwargs
     )
@@ -62,7 +67,7 @@ def empty_environment(distributions, tmp_path_factory):
     """A virtual environment with the wheel and what its core requires."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
+    python = folder / SCRIPTS / f"python{EXE}"
     run(str(python), "-m", "pip", "install", "--quiet", str(distributions[0]))
     return python
 
@@ -77,11 +82,73 @@ def test_wheel_holds_the_package_and_nothing_else(distributions):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_source_distribution_can_be_tested(distributions):
+@pytest.fixture(scope="module")
+def unpacked(distributions, tmp_path_factory):
+    """The source distribution, unpacked where nothing else is."""
+    folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(distributions[1]) as archive:
-        names = [name.partition("/")[2] for name in archive.getnames()]
-    for needed in ("pyproject.toml", "LICENSE", "README.md", "tests/conftest.py"):
-        assert needed in names
+        archive.extractall(folder, filter="data")
+    (root,) = folder.iterdir()
+    return root
+
+
+def files_under(root):
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+
+
+def test_source_distribution_is_the_repository_without_results(unpacked):
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("needs a clone, to know which files belong to it")
+    tracked = set(run("git", "-c", "core.quotePath=false", "ls-files", cwd=ROOT).splitlines())
+    expected = {name for name in tracked if not name.startswith("results/")}
+    present = {name for name in expected if (ROOT / name).is_file()}
+    found = files_under(unpacked) - {"PKG-INFO"}
+    assert not present - found, "missing from the source distribution"
+    assert not [name for name in found - tracked if is_ignored(name)], "build products"
+
+
+def is_ignored(name):
+    command = ["git", "check-ignore", "--quiet", name]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+LONG = (
+    *("examples_and_commands", "own_data", "commands_survive", "right_or_refused", "of_the_gate"),
+    *("counts", "arrays_in_memory", "blocks_give"),
+)
+
+
+def test_unpacked_source_distribution_passes_its_quick_tests(unpacked):
+    """The tests that read files of the repository, and a few of the package."""
+    reading = sorted(
+        f"tests/{path.name}"
+        for path in (unpacked / "tests").glob("test_*.py")
+        if "Path(__file__)" in path.read_text(encoding="utf-8")
+    )
+    assert {"tests/test_documents.py", "tests/test_workshop.py"} <= set(reading)
+    output = run(
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
+        *("-k", " and ".join(f"not {name}" for name in LONG)),  # run by every other test run
+        *reading,
+        *("tests/test_package.py", "tests/test_estimators_lpp.py"),
+        cwd=unpacked,
+        environment={"PYTHONPATH": str(unpacked / "src")},
+    )
+    assert int(re.search(r"(\d+) passed", output).group(1)) > 100
+    assert "needs the repository" not in output
+
+
+def test_pages_run_with_the_core_alone_or_name_what_they_miss(unpacked, empty_environment):
+    run(str(empty_environment), "-m", "pip", "install", "--quiet", "pytest", "hypothesis")
+    output = run(
+        *(str(empty_environment), "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"),
+        *("-k", "examples_and_commands", "tests/test_documents.py"),
+        cwd=unpacked,
+    )
+    assert " passed" in output
+    reasons = re.findall(r"^SKIPPED .*?: (.*)$", output, flags=re.MULTILINE)
+    assert reasons
+    assert all(re.fullmatch(r"needs the package [\w-]+", reason) for reason in reasons), reasons
 
 
 def test_core_alone_fits_and_predicts(empty_environment, tmp_path):
@@ -93,19 +160,19 @@ def test_core_alone_fits_and_predicts(empty_environment, tmp_path):
 
 def test_command_without_its_extra_says_what_to_install(empty_environment, tmp_path):
     done = subprocess.run(
-        [str(empty_environment.with_name("jplay")), "--help"],
+        [str(empty_environment.with_name(f"jplay{EXE}")), "--help"],
         capture_output=True,
         text=True,
         check=False,
         cwd=tmp_path,
     )
     assert done.returncode == 2
-    assert "pip install 'jplay[cli]'" in done.stderr
+    assert re.search(r"pip install '[^']+\[cli\]'", done.stderr)
 
 
 def test_extra_demo_runs_the_demo(distributions, empty_environment, tmp_path):
     run(str(empty_environment), "-m", "pip", "install", "--quiet", f"{distributions[0]}[demo]")
-    command = str(empty_environment.with_name("jplay"))
+    command = str(empty_environment.with_name(f"jplay{EXE}"))
     summary = json.loads(run(command, "demo", "--data", "digits", "--json", cwd=tmp_path))
     assert (tmp_path / summary["report"]).stat().st_size > 50_000
     assert summary["report"] == "jplay-demo/report.html"

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import axe_core_python
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import WebDriverWait
 
 from jplay import JPlay
 from jplay.datasets import load_digits, make_hyperspectral_scene
@@ -34,14 +35,14 @@ pytestmark = [
     ),
 ]
 
-WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+WIDTHS = {"desktop": (1400, 900), "phone": (390, 844)}
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def scene_page(tmp_path_factory):
     """The report of a simulated scene, with every section."""
-    scene = make_hyperspectral_scene(40, 56, n_bands=60, n_classes=4, random_state=0)
+    scene = make_hyperspectral_scene(40, 56, n_bands=60, n_classes=4, snr_db=20, random_state=0)
     X, y, train, test = scene.data, scene.target, scene.train_indices, scene.test_indices
     model = JPlay(n_components=4, n_layers=2).fit(X[train], y[train])
     accuracy = float(model.score(X[test], y[test]))
@@ -57,13 +58,13 @@ def scene_page(tmp_path_factory):
             {
                 "features": "J-Play",
                 "n_features": 4,
-                "classifier": "its own",
+                "classifier": "built-in",
                 "overall_accuracy": accuracy,
                 "average_accuracy": accuracy,
                 "kappa": None,
             }
         ],
-        depth=[{"n_layers": 1, "its own": 0.9}, {"n_layers": 2, "its own": accuracy}],
+        depth=[{"n_layers": 1, "built-in": 0.9}, {"n_layers": 2, "built-in": accuracy}],
         scene=scene,
         class_map=model.predict(scene.cube.reshape(-1, 60)).reshape(scene.ground_truth.shape),
     )
@@ -123,7 +124,7 @@ def open_page(browser, path, width="desktop", scheme="light"):
 def open_map(browser, path, **kwargs):
     open_page(browser, path, **kwargs)
     stage = browser.find_element(By.ID, "stage")
-    WebDriverWait(browser, 10).until(lambda _: stage.get_attribute("data-ready") == "true")
+    WebDriverWait(browser, 60).until(lambda _: stage.get_attribute("data-ready") == "true")
     return stage
 
 
@@ -161,7 +162,7 @@ def test_page_is_quiet_and_offline(browser, scene_page):
     browser.get("about:blank")
     browser.get_log("browser"), browser.get_log("performance")
     open_map(browser, path)
-    Select(browser.find_element(By.ID, "highlight")).select_by_index(2)
+    filters(browser)[1].click()
     assert browser.get_log("browser") == []
     entries = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     requests = [
@@ -205,7 +206,9 @@ def test_hover_shows_class_and_spectrum_of_the_pixel(browser, scene_page):
         assert f"Truth: {truth}." in text
         assert f"Prediction: {prediction} ({'right' if truth == prediction else 'wrong'})" in text
         curve = browser.find_element(By.CSS_SELECTOR, "#spectrum path.series-0").get_attribute("d")
-        drawn = np.array([point.split(" ")[1] for point in curve[1:].split("L")], dtype=float)
+        drawn = np.array(
+            [point.split(" ")[1] for point in re.split("[ML]", curve)[1:]], dtype=float
+        )
         # Heights on the screen fall where values rise.
         assert np.corrcoef(drawn, scene.cube[row, column])[0, 1] < -0.999
 
@@ -226,11 +229,91 @@ def test_keyboard_moves_and_zooms(browser, scene_page):
     assert "scale(1)" in browser.find_element(By.ID, "sheet").get_attribute("style")
 
 
-def test_highlight_singles_out_a_class(browser, scene_page):
-    open_page(browser, scene_page[0])
-    Select(browser.find_element(By.ID, "highlight")).select_by_index(2)
-    chosen = browser.find_elements(By.CSS_SELECTOR, "#panels.highlighting .point.chosen")
+def filters(browser):
+    return browser.find_elements(By.CSS_SELECTOR, "#legend-classes .filter")
+
+
+def test_legend_shows_chosen_classes_alone_on_map_and_panels(browser, scene_page):
+    path, _, run = scene_page
+    open_map(browser, path)
+    veil = browser.find_element(By.ID, "veil")
+    assert not veil.is_displayed()
+    filters(browser)[1].click()
+    chosen = browser.find_elements(By.CSS_SELECTOR, ".point.chosen")
     assert [path.get_attribute("data-class") for path in chosen] == ["2", "2", "2"]
+    pressed = browser.find_elements(By.CSS_SELECTOR, ".filter[aria-pressed=true]")
+    assert [button.get_attribute("data-class") for button in pressed] == ["2", "2"]
+    assert veil.is_displayed()
+    opacity = browser.execute_script(
+        "const c = arguments[0]; const sheet = c.getContext('2d');"
+        "const p = sheet.getImageData(0, 0, c.width, c.height);"
+        "return Array.from(p.data).filter((v, i) => i % 4 === 3)",
+        veil,
+    )
+    shown = np.reshape(opacity, run.scene.prediction.shape) == 0
+    np.testing.assert_array_equal(shown, run.scene.prediction == 2)
+    filters(browser)[1].click()
+    assert not veil.is_displayed()
+    assert not browser.find_elements(By.CSS_SELECTOR, ".point.off")
+
+
+def test_legend_of_a_chart_filters_its_lines(browser, scene_page):
+    open_page(browser, scene_page[0])
+    figure = browser.find_element(By.CSS_SELECTOR, "#convergence figure:nth-of-type(2)")
+    figure.find_elements(By.CSS_SELECTOR, ".filter")[2].click()
+    dimmed = figure.find_elements(By.CSS_SELECTOR, "path.off")
+    assert [path.get_attribute("data-series") for path in dimmed] == ["0", "1", "3"]
+
+
+def test_tables_are_sorted_by_a_click_on_their_headings(browser, scene_page):
+    open_page(browser, scene_page[0])
+    table = browser.find_element(By.CSS_SELECTOR, "[aria-label='Class by class'] table")
+
+    def column(k):
+        cells = table.find_elements(By.CSS_SELECTOR, f"tbody tr > :nth-child({k})")
+        return [cell.text.split()[-1 if k == 1 else 0] for cell in cells]
+
+    names, found = column(1), [float(text) for text in column(4)]
+    button = table.find_element(By.CSS_SELECTOR, "th:nth-child(4) button")
+    button.click()
+    assert [float(text) for text in column(4)] == sorted(found, reverse=True)
+    heading = table.find_element(By.CSS_SELECTOR, "th:nth-child(4)")
+    assert heading.get_attribute("aria-sort") == "descending"
+    button.click()
+    assert [float(text) for text in column(4)] == sorted(found)
+    table.find_element(By.CSS_SELECTOR, "th:nth-child(1) button").click()
+    assert column(1) == sorted(names)
+
+
+def test_navigation_stays_and_marks_the_section(browser, scene_page):
+    open_page(browser, scene_page[0])
+    browser.find_element(By.CSS_SELECTOR, "nav a[href='#confusion']").click()
+    current = "nav a[aria-current]"
+    WebDriverWait(browser, 60).until(
+        lambda _: browser.find_element(By.CSS_SELECTOR, current).text == "Confusion"
+    )
+    navigation = browser.find_element(By.TAG_NAME, "nav")
+    top = browser.execute_script("return arguments[0].getBoundingClientRect().top", navigation)
+    assert top == 0
+
+
+def test_wide_tables_say_on_a_phone_that_they_scroll(browser, scene_page):
+    hints = "return [...document.querySelectorAll('.scroll-hint')].length"
+    open_page(browser, scene_page[0], width="phone")
+    assert browser.execute_script(hints) > 0
+    open_page(browser, scene_page[0])
+    assert browser.execute_script(hints) == 0
+
+
+def test_first_screen_has_the_figures_and_the_map(browser, scene_page):
+    path, _, run = scene_page
+    stage = open_map(browser, path)
+    numbers = browser.find_elements(By.CSS_SELECTOR, ".headlines .number")
+    assert len(numbers) == 4
+    share = np.trace(run.confusion) / run.confusion.sum()
+    assert numbers[0].text == f"{100 * share:.1f} %"
+    assert all(limits.text for limits in browser.find_elements(By.CSS_SELECTOR, ".limits"))
+    assert stage.rect["y"] + 0.7 * stage.rect["height"] < WIDTHS["desktop"][1]
 
 
 def test_markup_in_names_is_text(browser, scene_page):
@@ -264,3 +347,4 @@ def test_printed_page_shows_every_layer(browser, scene_page):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert visible_layers(browser) == ["color", "truth", "prediction", "errors"]
     assert not browser.find_element(By.TAG_NAME, "nav").is_displayed()
+    keep_screenshot(browser, "scene-print")

@@ -6,8 +6,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_multilabel_classification
 
-from jplay import JPlay
-from jplay.estimators._targets import encode_partial_targets, labelled_samples
+from jplay import JPlay, Propagation
 from jplay.numerics.graph import heat_affinity
 from jplay.numerics.propagation import (
     best_graph_for_labels,
@@ -15,6 +14,7 @@ from jplay.numerics.propagation import (
     normalized_affinity,
     propagate_labels,
 )
+from jplay.problems.targets import encode_targets
 
 
 @pytest.fixture(scope="module")
@@ -23,22 +23,25 @@ def digits():
     return X[:600] / 16, y[:600]
 
 
-@pytest.fixture(scope="module")
-def few_labels(digits):
+def with_few_labels(y, seed):
     """Five labels per class, the others hidden."""
-    _, y = digits
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     kept = np.concatenate([rng.permutation(np.flatnonzero(y == k))[:5] for k in range(10)])
     partial = np.full_like(y, -1)
     partial[kept] = y[kept]
     return partial
 
 
+@pytest.fixture(scope="module")
+def few_labels(digits):
+    return with_few_labels(digits[1], 0)
+
+
 def test_all_labelled_is_the_supervised_fit(digits):
     X, y = digits
     plain = JPlay(n_components=10, n_layers=2).fit(X, y)
     for fit in (
-        JPlay(n_components=10, n_layers=2, unlabelled=-1, propagation=1.0).fit(X, y),
+        JPlay(n_components=10, n_layers=2, unlabelled=Propagation(1.0, marker=-1)).fit(X, y),
         JPlay(n_components=10, n_layers=2).fit(X, y, sample_weight=np.ones(len(y))),
     ):
         assert_array_equal(fit.components_, plain.components_)
@@ -67,17 +70,21 @@ def test_unlabelled_samples_take_part_in_constraints_and_graph(digits, few_label
         assert np.linalg.norm(Z, axis=1).max() <= 1 + 1e-10
 
 
-def test_unlabelled_samples_help_on_digits(digits, few_labels):
+def test_unlabelled_samples_help_on_digits(digits):
+    """In the mean of five draws: that of one moves by more than the gain."""
     X, y = digits
-    labelled = few_labels != -1
-
-    settings = {"n_layers": 1, "n_components": 20}
-    supervised = JPlay(**settings).fit(X[labelled], y[labelled])
-    semi = JPlay(**settings).fit(X, few_labels)
-    soft = JPlay(**settings, propagation=1.0).fit(X, few_labels)
-    scores = [model.score(X[~labelled], y[~labelled]) for model in (supervised, semi, soft)]
-    assert scores[1] > scores[0] + 0.02
-    assert scores[2] > scores[1] + 0.02
+    settings = {"n_layers": 1, "n_components": 20, "beta": 1.0}
+    scores = []
+    for seed in range(5):
+        partial = with_few_labels(y, seed)
+        labelled = partial != -1
+        supervised = JPlay(**settings).fit(X[labelled], y[labelled])
+        semi = JPlay(**settings).fit(X, partial)
+        soft = JPlay(**settings, unlabelled=Propagation(1.0)).fit(X, partial)
+        scores.append([m.score(X[~labelled], y[~labelled]) for m in (supervised, semi, soft)])
+    known, helped, guessed = np.mean(scores, axis=0)
+    assert helped > known + 0.02
+    assert guessed > helped + 0.02
 
 
 def test_propagation_prefers_the_graph_that_tells_the_labels():
@@ -97,15 +104,22 @@ def test_propagation_prefers_the_graph_that_tells_the_labels():
         ([0, 1, -1, 2], "auto", [1, 1, 0, 1]),
         ([-1, 1, -1, 1], "auto", [1, 1, 1, 1]),
         ([-1.0, 1.0, -1.0, 1.0], "auto", [1, 1, 1, 1]),
-        ([-1, 1, -1, 1], -1, [0, 1, 0, 1]),
-        ([-1, 3, -1, 3], "auto", [0, 1, 0, 1]),
+        ([-1, 1, -1, 2], -1, [0, 1, 0, 1]),
+        ([-1, 3, -1, 4], "auto", [0, 1, 0, 1]),
         ([-1, 0, 1, 2], None, [1, 1, 1, 1]),
         (["a", "b", "-1", "a"], "auto", [1, 1, 1, 1]),
         ([[0, 1], [-1, -1], [1, 1]], "auto", [1, 0, 1]),
     ],
 )
 def test_what_counts_as_unlabelled(y, unlabelled, expected):
-    assert_array_equal(labelled_samples(np.array(y), unlabelled), np.array(expected, dtype=bool))
+    labelled = encode_targets(np.array(y), unlabelled).labelled
+    assert_array_equal(labelled, np.array(expected, dtype=bool))
+
+
+def test_many_classes_are_no_regression_unless_most_samples_have_their_own():
+    assert len(encode_targets(np.arange(60) // 2).code.classes) == 30
+    with pytest.warns(UserWarning, match="could represent a regression problem"):
+        encode_targets(np.arange(30))
 
 
 def test_sign_targets_stay_two_classes(digits):
@@ -133,7 +147,7 @@ def test_no_label_at_all_raises(y):
 
 def test_half_a_row_of_missing_labels_raises():
     with pytest.raises(ValueError, match="-1 for all labels of an unlabelled sample"):
-        labelled_samples(np.array([[0, -1], [1, 0]]), "auto")
+        encode_targets(np.array([[0, -1], [1, 0]]), "auto")
 
 
 def test_published_solver_refuses_what_it_cannot_do(digits, few_labels):
@@ -177,8 +191,8 @@ def test_balanced_weights_help_the_rare_class():
 def test_prediction_loss_counts_labelled_samples_only(digits, few_labels):
     X, _ = digits
     model = JPlay(n_components=10, n_layers=1).fit(X, few_labels)
-    targets = encode_partial_targets(few_labels, "auto")
-    misfit = targets.Y - model.transform(X) @ model.coef_.T
+    targets = encode_targets(few_labels, "auto")
+    misfit = targets.Y - model.transform_layers(X)[-1] @ model.coef_.T
     expected = 0.5 * float(targets.weight @ np.einsum("ij,ij->i", misfit, misfit))
     assert_allclose(model.result_.objective_terms[-1].prediction, expected, rtol=1e-8)
 
@@ -188,8 +202,8 @@ def test_multilabel_rows_of_minus_one():
     X = X / X.max()
     partial = Y.copy()
     partial[60:] = -1
-    for propagation in (0.0, 0.5):
-        model = JPlay(n_layers=1, n_components=6, propagation=propagation).fit(X, partial)
+    for unlabelled in ("auto", Propagation(0.5)):
+        model = JPlay(n_layers=1, n_components=6, unlabelled=unlabelled).fit(X, partial)
         assert model.predict(X).shape == Y.shape
         assert (model.predict(X[60:]) == Y[60:]).mean() > 0.65
 
@@ -199,7 +213,7 @@ def test_multilabel_label_weights_lower_the_loss_of_their_label():
     X = X / X.max()
 
     def loss(model):
-        return ((Y - model.transform(X) @ model.coef_.T)[:, 2] ** 2).mean()
+        return ((Y - model.decision_function(X))[:, 2] ** 2).mean()
 
     plain = JPlay(n_layers=1, n_components=2).fit(X, Y)
     heavy = JPlay(n_layers=1, n_components=2, class_weight={2: 50.0}).fit(X, Y)

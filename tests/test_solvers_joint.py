@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from jplay.solvers import joint
-from jplay.solvers.alternating import ModelSettings
-from jplay.solvers.joint import Moments, backward, eigenbasis, forward
+from jplay.solvers import descent
+from jplay.solvers.descent import JointProblem, backward, eigenbasis
+from jplay.solvers.model import ModelSettings
+from jplay.solvers.moments import Moments, forward
 
 MU = 3.0
 
@@ -22,7 +23,7 @@ def augmented_lagrangian(thetas, coef, X, Y, laplacian, weight, targets, model):
         value += 0.5 * model.beta * np.sum(ahead * (laplacian @ ahead))
         value += 0.5 * MU * np.sum((ahead - target) ** 2)
         Z = ahead
-    return value + 0.5 * model.alpha * np.sum(weight[:, None] * (Y - Z @ coef.T) ** 2)
+    return value + 0.5 * model.alpha * np.sum(weight * (Y - Z @ coef.T) ** 2)
 
 
 def central_differences(function, theta, step=1e-6):
@@ -35,22 +36,27 @@ def central_differences(function, theta, step=1e-6):
 
 
 @pytest.mark.parametrize("reconstruction", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("labels", ["equal", "weighted", "two tasks"])
 def test_steps_follow_the_gradient_of_the_whole_augmented_lagrangian(
-    reconstruction, weighted, monkeypatch
+    reconstruction, labels, monkeypatch
 ):
     rng = np.random.default_rng(0)
-    sizes, n_samples, n_outputs = [6, 5, 4, 3], 20, 2
+    sizes, n_samples, n_outputs = [6, 5, 4, 3], 20, 3
     model = ModelSettings(alpha=7.0, beta=0.4, gamma=0.2, reconstruction=reconstruction)
     X, Y = rng.normal(size=(n_samples, sizes[0])), rng.normal(size=(n_samples, n_outputs))
     laplacian = np.cov(rng.normal(size=(n_samples, 30)))
-    weight = rng.random(n_samples) if weighted else np.ones(n_samples)
+    tasks = (slice(0, 2), slice(2, 3)) if labels == "two tasks" else (slice(0, 3),)
+    weight = np.ones((n_samples, n_outputs))
+    for rows in tasks if labels != "equal" else ():
+        # Each task is labelled on some samples of its own.
+        weight[:, rows] = (rng.random(n_samples) * (rng.random(n_samples) > 0.3))[:, None]
     thetas = [rng.normal(size=(b, a)) / 2 for a, b in pairwise(sizes)]
     targets = [rng.normal(size=(n_samples, size)) for size in sizes[1:]]
     coef = rng.normal(size=(n_outputs, sizes[-1]))
     A = X.T @ X
-    B = X.T @ (weight[:, None] * X) if weighted else A
-    first = Moments(A, X.T @ laplacian @ X, B, Y.T @ (weight[:, None] * X))
+    B = tuple(X.T @ (weight[:, [rows.start]] * X) for rows in tasks)
+    B = (A,) if labels == "equal" else B
+    first = Moments(A, X.T @ laplacian @ X, B, (weight * Y).T @ X, tasks)
     gradients, steps = [], []
 
     def spy(gradient, *curvature):
@@ -58,10 +64,19 @@ def test_steps_follow_the_gradient_of_the_whole_augmented_lagrangian(
         steps.append(0.1 * rng.normal(size=gradient.shape))
         return steps[-1]
 
-    monkeypatch.setattr(joint, "preconditioned_step", spy)
+    monkeypatch.setattr(descent, "preconditioned_step", spy)
     pulls = [target.T @ X for target in targets]
     chain = forward(first, thetas)
-    updated = backward(chain, thetas, coef, pulls, MU, model, 1.0, 1.0, eigenbasis(A), 0.3)
+    problem = JointProblem(
+        first=first,
+        basis=eigenbasis(A),
+        label_square=np.sum(weight * Y**2),
+        manifold_bound=1.0,
+        label_bounds=(1.0,) * len(tasks),
+        n_samples=np.array([n_samples]),
+        settling_scale=np.array([1.0]),
+    )
+    updated, _ = backward(problem, chain, thetas, coef, pulls, MU, model, 0.3)
     for layer, gradient, step in zip((2, 1, 0), gradients, steps, strict=True):
         np.testing.assert_allclose(updated[layer], thetas[layer] + step)
 

@@ -9,17 +9,12 @@ import scipy.optimize
 from jplay import JPlay
 from jplay.numerics.graph import heat_affinity
 from jplay.solvers import samples as samples_module
-from jplay.solvers.alternating import ModelSettings, PaperSchedule, downstream_coefs, solve_jplay
-from jplay.solvers.layer import (
-    LayerProblem,
-    PenaltySchedule,
-    ThetaSystem,
-    solve_layer,
-    update_G,
-    update_H,
-)
+from jplay.solvers.alternating import downstream_coefs, solve_alternating
+from jplay.solvers.layer import LayerProblem, ThetaSystem, solve_layer, update_G, update_H
+from jplay.solvers.model import ModelSettings
 from jplay.solvers.pretraining import autorule, locality_preserving_projections, padded
 from jplay.solvers.samples import ArraySamples, Statistics, reduced_rows
+from jplay.solvers.schedules import FastSchedule, LayerSchedule, PaperSchedule
 
 CONSTRAINTS = [
     {"nonnegative": True, "unit_ball": True},
@@ -151,12 +146,12 @@ def direct_pass(X, theta, duals, mu, mu_next, nonnegative, unit_ball):
 PASSES = ["blocked", "blocked over threads", "strict arrays"]
 
 
-def make_pass(kind, samples, n_out, constraints, pool):
+def samples_of_kind(kind, samples, pool):
     if kind == "strict arrays":
-        samples = ArraySamples(array_api_strict.asarray(samples.X), samples.Y, samples.affinity)
-    elif kind == "blocked over threads":
-        samples = ArraySamples(samples.X, samples.Y, samples.affinity, pool)
-    return samples.constraint_pass(n_out, **constraints)
+        return ArraySamples(array_api_strict.asarray(samples.X), samples.Y, samples.affinity)
+    if kind == "blocked over threads":
+        return ArraySamples(samples.X, samples.Y, samples.affinity, pool)
+    return samples
 
 
 @pytest.mark.parametrize("constraints", CONSTRAINTS)
@@ -170,7 +165,7 @@ def test_passes_equal_their_definition(monkeypatch, kind, dtype, constraints):
     duals = [np.zeros((150, 4)), np.zeros((150, 4))]
     rtol = 1e-4 if dtype == np.float32 else 1e-11
     with ThreadPoolExecutor(3) as pool:
-        run = make_pass(kind, samples, 4, constraints, pool)
+        run = samples_of_kind(kind, samples, pool).constraint_pass(4, **constraints)
         for mu in (0.5, 1.0, 2.0, 4.0):
             theta = rng.normal(size=(4, 6))
             given = array_api_strict.asarray(theta) if kind == "strict arrays" else theta
@@ -181,6 +176,44 @@ def test_passes_equal_their_definition(monkeypatch, kind, dtype, constraints):
             scale = np.abs(expected).max() or 1.0
             np.testing.assert_allclose(np.asarray(pull), expected, atol=rtol * scale)
             np.testing.assert_allclose(residuals, expected_residuals, rtol=rtol)
+
+
+@pytest.mark.parametrize("relaxation", [1.0, 1.7])
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", PASSES)
+def test_joint_passes_equal_their_definition(monkeypatch, kind, dtype, constraints, relaxation):
+    """One split per layer on both sets, and a multiplier that shrinks as the penalty grows."""
+    monkeypatch.setattr(samples_module, "_BLOCK_BYTES", 0)  # blocks of 64 rows
+    rng = np.random.default_rng(0)
+    samples = make_samples(n_samples=150, dtype=dtype)
+    rtol = 1e-4 if dtype == np.float32 else 1e-11
+    duals, splits = [np.zeros((150, size)) for size in (4, 3)], [None, None]
+    with ThreadPoolExecutor(3) as pool:
+        sweep = samples_of_kind(kind, samples, pool).joint_pass(
+            [4, 3], **constraints, relaxation=relaxation
+        )
+        for dual_scale, n_layers in ((1.0, 1), (0.5, 2), (0.9, 2)):  # the second layer joins late
+            thetas = [rng.normal(size=(4, 6)), rng.normal(size=(3, 4))][:n_layers]
+            strict = kind == "strict arrays"
+            given = [array_api_strict.asarray(theta) if strict else theta for theta in thetas]
+            pulls, gaps = sweep(given, dual_scale)
+            Z = X = samples.X.astype(np.float64)
+            for layer, theta in enumerate(thetas):
+                Z = Z @ theta.T
+                V = Z - dual_scale * duals[layer]
+                if splits[layer] is not None:
+                    V += (relaxation - 1) * (Z - splits[layer])
+                S = np.maximum(V, 0) if constraints["nonnegative"] else V
+                if constraints["unit_ball"]:
+                    S = S / np.maximum(1, np.linalg.norm(S, axis=1, keepdims=True))
+                duals[layer], splits[layer] = S - V, S
+                expected = (S + duals[layer]).T @ X
+                scale = np.abs(expected).max()
+                np.testing.assert_allclose(np.asarray(pulls[layer]), expected, atol=rtol * scale)
+                # The gap is a small difference of features.
+                atol = rtol * np.linalg.norm(Z)
+                np.testing.assert_allclose(gaps[layer], np.linalg.norm(S - Z), rtol=rtol, atol=atol)
 
 
 def test_threads_split_the_samples_without_loss():
@@ -265,13 +298,6 @@ def test_lpp_pads_nothing_but_missing_directions():
     assert padded(theta, 2) is theta
 
 
-def test_penalty_grows_up_to_its_limit():
-    schedule = PenaltySchedule(mu=1.0, growth=3.0, mu_max=5.0)
-    assert schedule.next(1.0) == 3.0
-    assert schedule.next(3.0) == 5.0
-    assert schedule.next(5.0) == 5.0
-
-
 def test_a_layer_without_constraints_reconstruction_and_manifold_fits_the_labels():
     """Only the prediction loss is left: ordinary least squares through a regular ``coef``."""
     samples = make_samples(n_samples=60)
@@ -283,9 +309,7 @@ def test_a_layer_without_constraints_reconstruction_and_manifold_fits_the_labels
         problem,
         run,
         np.zeros((3, 6)),
-        schedule=PenaltySchedule(mu=0.1, growth=1.0),
-        max_iter=5000,
-        tol=1e-10,
+        LayerSchedule(max_iter=5000, tol=1e-10, mu=0.1, growth=1.0),
     )
     least_squares = np.linalg.lstsq(samples.X, samples.Y)[0].T
     assert result.status.converged
@@ -301,9 +325,7 @@ def test_a_layer_without_constraints_and_manifold_finds_the_principal_subspace()
         problem,
         samples.constraint_pass(2, nonnegative=False, unit_ball=False),
         start,
-        schedule=PenaltySchedule(mu=1.0, growth=1.0),
-        max_iter=5000,
-        tol=1e-9,
+        LayerSchedule(max_iter=5000, tol=1e-9, mu=1.0, growth=1.0),
     )
     axes = np.linalg.svd(samples.X)[2][:2]
     assert result.status.converged
@@ -318,9 +340,10 @@ def test_constraints_hold_at_convergence():
         statistics,
         locality_preserving_projections(statistics, 3),
         eta=0.1,
-        constraints={"nonnegative": True, "unit_ball": True},
+        nonnegative=True,
+        unit_ball=True,
         reconstruction=True,
-        options={"schedule": PenaltySchedule(), "max_iter": 1000, "tol": 1e-6},
+        schedule=LayerSchedule(),
     )
     Z = samples.X @ result.theta.T
     assert result.status.converged
@@ -334,9 +357,7 @@ def test_status_says_what_to_change():
     samples = make_samples()
     problem = make_problem(samples, 3)
     run = samples.constraint_pass(3, nonnegative=True, unit_ball=True)
-    result = solve_layer(
-        problem, run, np.ones((3, 6)), schedule=PenaltySchedule(), max_iter=3, tol=1e-6
-    )
+    result = solve_layer(problem, run, np.ones((3, 6)), LayerSchedule(max_iter=3))
     assert not result.status.converged
     assert result.n_iter == 3
     assert "after 3 inner iterations" in result.status.message
@@ -349,7 +370,7 @@ def test_the_same_solve_twice_is_bit_identical(n_threads, dtype):
     def solve():
         with ThreadPoolExecutor(n_threads) as pool:
             samples = make_samples(n_samples=60, dtype=dtype, pool=pool)
-            return solve_jplay(samples, [4, 2], ModelSettings(), PaperSchedule(max_iter=3))
+            return solve_alternating(samples, [4, 2], ModelSettings(), PaperSchedule(max_iter=3))
 
     first, second = solve(), solve()
     for a, b in zip([*first.thetas, first.coef], [*second.thetas, second.coef], strict=True):
@@ -360,13 +381,14 @@ def test_the_same_solve_twice_is_bit_identical(n_threads, dtype):
 def test_the_same_fit_twice_is_bit_identical():
     samples = make_samples(n_samples=60)
     y = np.argmax(samples.Y, axis=1)
-    first, second = (JPlay(layer_sizes=[4, 2], max_iter=5).fit(samples.X, y) for _ in range(2))
+    schedule = FastSchedule(max_iter=5)
+    first, second = (JPlay(n_layers=[4, 2], solver=schedule).fit(samples.X, y) for _ in range(2))
     np.testing.assert_array_equal(first.components_, second.components_)
     np.testing.assert_array_equal(first.coef_, second.coef_)
 
 
 def test_fine_tuning_lowers_the_objective():
-    result = solve_jplay(make_samples(n_samples=60), [4, 2], ModelSettings(), PaperSchedule())
+    result = solve_alternating(make_samples(n_samples=60), [4, 2], ModelSettings(), PaperSchedule())
     assert result.status.converged
     assert result.objective[-1] < result.objective[0]
     assert len(result.residuals) == result.n_iter == len(result.objective_terms)
@@ -380,7 +402,7 @@ def test_callback_is_told_of_every_step_and_may_stop():
         records.append(progress)
         return progress.stage == "fine-tuning" and progress.iteration == 2
 
-    result = solve_jplay(
+    result = solve_alternating(
         make_samples(), [4, 2], ModelSettings(), PaperSchedule(tol=0.0), callback=stop_at_two
     )
     steps = [(record.stage, record.iteration) for record in records]

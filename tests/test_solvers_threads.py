@@ -17,6 +17,11 @@ def test_pool_grows_with_the_work_up_to_the_cores(monkeypatch, work, expected):
         assert (pool and pool._max_workers) == expected
 
 
+def test_asked_for_threads_need_no_blas_threads():
+    with ThreadpoolController().limit(limits=1, user_api="blas"), sample_threads(1e12, 3) as pool:
+        assert pool._max_workers == 3
+
+
 def test_blas_is_single_threaded_inside_and_restored_outside():
     before = blas_threads()
     with sample_threads(1e3):
@@ -24,7 +29,11 @@ def test_blas_is_single_threaded_inside_and_restored_outside():
     assert blas_threads() == before
 
 
-def test_a_limit_on_blas_threads_limits_the_pool():
+def test_cores_and_a_limit_on_blas_threads_limit_the_pool(monkeypatch):
+    with ThreadpoolController().limit(limits=3, user_api="blas"):
+        monkeypatch.setattr(threads, "_cores", lambda: 8)
+        assert available_threads() == min(3, max(blas_threads()))
+        monkeypatch.setattr(threads, "_cores", lambda: 2)
+        assert available_threads() == min(2, max(blas_threads()))
     with ThreadpoolController().limit(limits=1, user_api="blas"):
         assert available_threads() == 1
-    assert available_threads() >= 1

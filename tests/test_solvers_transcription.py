@@ -1,15 +1,17 @@
 """The compressed solver gives the iterates of a plain transcription of the paper."""
 
-from dataclasses import replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 import plain_transcription as plain
-from jplay.solvers.alternating import ModelSettings, PaperSchedule, solve_jplay
-from jplay.solvers.layer import LayerProblem, PenaltySchedule, solve_layer
+from jplay.solvers.alternating import solve_alternating
+from jplay.solvers.layer import LayerProblem, solve_layer
+from jplay.solvers.model import ModelSettings
 from jplay.solvers.samples import ArraySamples, reduced_rows
+from jplay.solvers.schedules import LayerSchedule, PaperSchedule
 
 SHAPES = {"n > d": (90, 14), "n < d": (18, 30)}
 SWITCHES = [
@@ -61,9 +63,13 @@ def compressed_layer(X, Y, affinity, theta, weight, settings, coef):
         problem,
         samples.constraint_pass(theta.shape[0], **constraints),
         theta,
-        schedule=PenaltySchedule(settings.mu, settings.mu_growth, settings.mu_max),
-        max_iter=settings.inner_max_iter,
-        tol=settings.inner_tol,
+        LayerSchedule(
+            settings.inner_max_iter,
+            settings.inner_tol,
+            settings.mu,
+            settings.mu_growth,
+            settings.mu_max,
+        ),
     )
 
 
@@ -131,14 +137,16 @@ def test_complete_runs_agree(labels, shape, switches):
     # Without reconstruction the manifold term alone would shrink pre-trained layers until their
     # rank is a matter of rounding, and two implementations start the next layer differently.
     eta = 0.3 if switches.get("reconstruction", True) else 0.0
-    model = ModelSettings(alpha=2.0, beta=0.2, gamma=0.5, eta=eta, **switches)
-    settings = replace(plain.Settings(**model.__dict__), max_iter=3, inner_max_iter=100, tol=1e-300)
+    model = ModelSettings(alpha=2.0, beta=0.2, gamma=0.5, **switches)
+    weights = asdict(model)
+    assert weights.pop("sparsity") == 0  # the published model has a ridge only
+    settings = plain.Settings(**weights, eta=eta, max_iter=3, inner_max_iter=100, tol=1e-300)
     thetas, coef, history = plain.solve_jplay(X, Y, affinity, layer_sizes, settings)
-    result = solve_jplay(
+    result = solve_alternating(
         ArraySamples(X, Y, scipy.sparse.csr_array(affinity)),
         layer_sizes,
         model,
-        PaperSchedule(max_iter=3, inner_max_iter=100, tol=1e-300),
+        PaperSchedule(max_iter=3, inner_max_iter=100, tol=1e-300, eta=eta),
     )
     assert result.n_iter == 3
     np.testing.assert_allclose(result.objective, history, rtol=1e-7)

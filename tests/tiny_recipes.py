@@ -1,6 +1,16 @@
-"""Recipes that run in seconds on data that come with scikit-learn."""
+"""Recipes that run in seconds on data that come with scikit-learn, and runs that are cut short."""
 
+import os
+import subprocess
+import sys
 from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+import jplay
+from jplay.experiments._division import DividedData
 
 TINY = {
     "name": "tiny",
@@ -48,6 +58,13 @@ def tiny(**changes):
     return {**deepcopy(TINY), **changes}
 
 
+def undivided(recipe, data):
+    """Stand in for the data of a recipe: keys of its cells depend on the fingerprint alone."""
+    n_splits = 1 if recipe.split.kind == "given" else recipe.split.n_splits
+    bunch = Bunch(target=np.zeros(1))
+    return DividedData(bunch, recipe.dataset.fingerprint, [None] * n_splits)
+
+
 def to_toml(table):
     """Write the few kinds of value that recipes hold as TOML."""
     lines = [f"{k} = {_value(v)}" for k, v in table.items() if not isinstance(v, dict)]
@@ -61,3 +78,30 @@ def _value(value):
     if isinstance(value, list):
         return "[" + ", ".join(_value(v) for v in value) + "]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+DYING = """
+import os, sys
+from jplay.experiments._journal import Journal
+append, n_records = Journal.append, int(sys.argv.pop(1))
+def append_or_die(self, record):
+    if len(self.read()) == n_records:
+        os._exit(137)
+    append(self, record)
+Journal.append = append_or_die
+from jplay.cli import main
+main()
+"""
+
+
+def run_and_die(n_records, *arguments):
+    """Run jplay in a process that is gone, as if killed, when it comes to a record too many."""
+    source = str(Path(jplay.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", DYING, str(n_records), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 137, done.stderr

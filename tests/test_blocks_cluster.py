@@ -7,14 +7,16 @@ import signal
 import numpy as np
 import pytest
 
-from jplay import JPlay
-from jplay.scale import HeatGraph, partition_affinity
+from jplay import FastSchedule, HeatGraph, JPlay
+from jplay.blocks import partition_affinity
+from jplay.problems.first_layer import scaled
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 WIDTH = 0.8
+GRAPH = HeatGraph(bandwidth=WIDTH)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def chunked(X, rows):
 
 
 class EachIteration(logging.Handler):
-    """Call a function after every iteration of a verbose fit."""
+    """Call a function after every iteration of a fit, when its line is logged."""
 
     def __init__(self, function):
         super().__init__()
@@ -79,24 +81,23 @@ def assert_same_fit(model, reference, atol):
         np.testing.assert_allclose(getattr(model, name), getattr(reference, name), atol=atol)
 
 
-def reference_fit(X, y, rows, **settings):
+def reference_fit(X, y, rows, graph=GRAPH, **settings):
     sizes = [rows] * (len(X) // rows)
-    graph = partition_affinity(
-        X, sizes, HeatGraph(settings.get("n_neighbors", 10), bandwidth=WIDTH)
-    )
-    return JPlay(affinity=graph, **settings).fit(X, y)
+    affinity = partition_affinity(scaled(X, "standard")[0], sizes, graph)
+    return JPlay(**settings | {"graph": affinity}).fit(X, y)
 
 
 @pytest.mark.parametrize("how", ["kept", "read again", "persisted"])
 def test_fit_on_a_cluster_equals_the_fit_in_memory(client, how, monkeypatch):
     X, y = made_samples(4000, 20)
-    settings = {"n_components": 3, "n_layers": 2, "max_iter": 25, "fit_intercept": True}
+    schedule = FastSchedule(max_iter=25)
+    settings = {"n_components": 3, "n_layers": 2, "solver": schedule}
     lazy = chunked(X, 500)
     if how == "read again":
-        monkeypatch.setattr("jplay.scale._fit.fits_in", lambda n_bytes, memory: False)
+        monkeypatch.setattr("jplay.problems.blocks.fits_in", lambda n_bytes, memory: False)
     elif how == "persisted":
         lazy = client.persist(lazy)
-    model = JPlay(bandwidth=WIDTH, **settings).fit(lazy, chunked(y, 500))
+    model = JPlay(**settings, graph=GRAPH).fit(lazy, chunked(y, 500))
     assert_same_fit(model, reference_fit(X, y, 500, **settings), atol=1e-9)
     np.testing.assert_array_equal(model.predict(lazy).compute(), model.predict(X))
 
@@ -109,8 +110,9 @@ def test_large_fit_on_a_cluster_equals_the_fit_in_memory(client):
     lazy = da.map_blocks(block, chunks=((1000,) * 200, 100), dtype=float, meta=np.zeros((0, 0)))
     X = lazy.compute()
     y = (X[:, :4] @ np.arange(4) > np.median(X[:, :4] @ np.arange(4))).astype(int)
-    settings = {"n_components": 10, "layer_sizes": [20, 10], "max_iter": 8, "n_neighbors": 5}
-    model = JPlay(bandwidth=WIDTH, **settings).fit(lazy, y)
+    graph = HeatGraph(n_neighbors=5, bandwidth=WIDTH)
+    settings = {"graph": graph, "n_layers": [20, 10], "solver": FastSchedule(max_iter=8)}
+    model = JPlay(**settings).fit(lazy, y)
     assert_same_fit(model, reference_fit(X, y, 1000, **settings), atol=1e-6)
 
 
@@ -124,7 +126,7 @@ def test_traffic_of_an_iteration_does_not_depend_on_the_number_of_samples(client
         X, y = made_samples(n_samples, 40)
         totals = []
         with EachIteration(lambda totals=totals: totals.append(sent())):
-            JPlay(10, 1, bandwidth=WIDTH, max_iter=8, verbose=1).fit(
+            JPlay(10, 1, graph=GRAPH, solver=FastSchedule(max_iter=8)).fit(
                 chunked(X, 500), chunked(y, 500)
             )
         per_iteration.append(np.median(np.diff(totals)))
@@ -137,9 +139,9 @@ def test_traffic_of_an_iteration_does_not_depend_on_the_number_of_samples(client
 
 @pytest.mark.parametrize("iteration", [4, 13])
 def test_worker_that_dies_does_not_change_the_result(client, iteration, monkeypatch):
-    monkeypatch.setattr("jplay.scale._samples._LINEAGE", 5)
+    monkeypatch.setattr("jplay.blocks.samples._LINEAGE", 5)
     X, y = made_samples(4000, 20)
-    settings = {"n_components": 3, "n_layers": 2, "max_iter": 20}
+    settings = {"n_components": 3, "n_layers": 2, "solver": FastSchedule(max_iter=20)}
     reference = reference_fit(X, y, 500, **settings)
     client.wait_for_workers(2)
     passed = []
@@ -150,7 +152,7 @@ def test_worker_that_dies_does_not_change_the_result(client, iteration, monkeypa
             os.kill(next(iter(passed[-1].values())), signal.SIGKILL)
 
     with EachIteration(kill_once):
-        model = JPlay(bandwidth=WIDTH, verbose=1, **settings).fit(chunked(X, 500), chunked(y, 500))
+        model = JPlay(**settings, graph=GRAPH).fit(chunked(X, 500), chunked(y, 500))
     assert_same_fit(model, reference, atol=1e-9)
     assert set(passed[-1].values()) != set(passed[0].values())
 
@@ -178,5 +180,34 @@ def test_threads_can_be_asked_for_beside_a_cluster(client):
 
     with dask.config.set(scheduler="threads"):
         lazy = chunked(X, 500).map_blocks(counted, meta=X[:0])
-        JPlay(3, 1, max_iter=2).fit(lazy, chunked(y, 500))
+        JPlay(3, 1, solver=FastSchedule(max_iter=2)).fit(lazy, chunked(y, 500))
     assert set(blocks) == {os.getpid()}
+
+
+@pytest.mark.parametrize("iteration", [0, 3])
+def test_cluster_that_is_gone_is_one_clear_error(iteration):
+    X, y = made_samples(60, 6)
+    count = 0
+
+    def stop_at_iteration():
+        nonlocal count
+        count += 1
+        if count == iteration:
+            cluster.sync(cluster.scheduler.close)
+
+    model = JPlay(3, graph=GRAPH, solver=FastSchedule(max_iter=20))
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        distributed.LocalCluster(
+            n_workers=1, processes=False, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        if iteration == 0:
+            cluster.scale(0)
+            cluster.sync(cluster._correct_state)
+        with (
+            EachIteration(stop_at_iteration),
+            pytest.raises(ConnectionError, match=r"no (worker|scheduler) any more"),
+        ):
+            model.fit(chunked(X, 30), y)

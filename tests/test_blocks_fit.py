@@ -6,13 +6,16 @@ import sys
 import numpy as np
 import pytest
 
-from jplay import JPlay
-from jplay.scale import HeatGraph, blocked, partition_affinity
+from jplay import LPP, AutoRULe, FastSchedule, HeatGraph, JPlay, PaperSchedule, Propagation
+from jplay.blocks import blocked, partition_affinity
+from jplay.problems.first_layer import scaled
 
 da = pytest.importorskip("dask.array")
 
 SIZES = [300, 200, 400]
 WIDTH = 0.7
+GRAPH = HeatGraph(bandwidth=WIDTH)
+QUICK = {"solver": FastSchedule(max_iter=25)}
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +26,19 @@ def samples():
     return X / X.max(axis=1, keepdims=True), y
 
 
+def graph_of_blocks(X, sizes=SIZES, graph=GRAPH, scaling="standard"):
+    """The graph over all samples that a fit in blocks has: one per block, of scaled samples."""
+    return partition_affinity(scaled(X, scaling)[0], sizes, graph)
+
+
 def in_memory(X, y, overlap=0, **settings):
-    graph = partition_affinity(X, SIZES, HeatGraph(bandwidth=WIDTH, overlap=overlap))
-    return JPlay(3, 2, affinity=graph, max_iter=25, **settings).fit(X, y)
+    graph = HeatGraph(bandwidth=WIDTH, overlap=overlap)
+    graph = graph_of_blocks(X, graph=graph, scaling=settings.get("scaling", "standard"))
+    return JPlay(3, 2, graph=graph, **QUICK, **settings).fit(X, y)
 
 
-def in_blocks(X, y, **settings):
-    return JPlay(3, 2, bandwidth=WIDTH, max_iter=25, **settings).fit(X, y)
+def in_blocks(X, y, graph=GRAPH, **settings):
+    return JPlay(3, 2, graph=graph, **QUICK, **settings).fit(X, y)
 
 
 def dask_array(X):
@@ -57,27 +66,33 @@ def test_fit_on_a_dask_array_equals_the_fit_in_memory(samples, scheduler):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"fit_intercept": True},
-        {"solver": "paper", "inner_max_iter": 40, "max_iter": 3},
-        {"nonnegative": False},
-        {"unit_ball": False, "solver": "paper", "inner_max_iter": 20, "max_iter": 2},
+        {},
+        {"scaling": "norm"},
+        {"scaling": None},
+        {"scaling": None, "solver": PaperSchedule(inner_max_iter=40, max_iter=3)},
+        {"solver": PaperSchedule(inner_max_iter=40, max_iter=3, mu=1.0)},
+        {"constraints": "unit_ball"},
+        {
+            "constraints": "nonnegative",
+            "solver": PaperSchedule(inner_max_iter=20, max_iter=2, mu=1.0),
+        },
         {"reconstruction": False},
     ],
 )
 def test_every_variant_of_the_model_fits_in_blocks(samples, settings):
     X, y = samples
-    settings = {"max_iter": 15} | settings
-    graph = partition_affinity(X, SIZES, HeatGraph(bandwidth=WIDTH))
-    reference = JPlay(3, 2, affinity=graph, **settings).fit(X, y)
-    model = JPlay(3, 2, bandwidth=WIDTH, **settings).fit(dask_array(X), dask_array(y))
+    settings = {"solver": FastSchedule(max_iter=15)} | settings
+    graph = graph_of_blocks(X, scaling=settings.get("scaling", "standard"))
+    reference = JPlay(3, 2, graph=graph, **settings).fit(X, y)
+    model = JPlay(3, 2, **settings, graph=GRAPH).fit(dask_array(X), dask_array(y))
     assert_same_fit(model, reference, atol=1e-7)
 
 
 def test_blocks_that_are_read_in_every_pass_give_the_same_fit(samples, monkeypatch):
     X, y = samples
-    monkeypatch.setattr("jplay.scale._fit.fits_in", lambda n_bytes, memory: False)
-    model = in_blocks(dask_array(X), y, fit_intercept=True)
-    assert_same_fit(model, in_memory(X, y, fit_intercept=True))
+    monkeypatch.setattr("jplay.problems.blocks.fits_in", lambda n_bytes, memory: False)
+    model = in_blocks(dask_array(X), y)
+    assert_same_fit(model, in_memory(X, y))
 
 
 def test_memory_map_and_zarr_equal_the_fit_in_memory(samples, tmp_path):
@@ -86,8 +101,8 @@ def test_memory_map_and_zarr_equal_the_fit_in_memory(samples, tmp_path):
     stored = np.memmap(tmp_path / "X", dtype=X.dtype, mode="w+", shape=X.shape)
     stored[:] = X
     sizes = [400, 400, 100]
-    graph = partition_affinity(X, sizes, HeatGraph(bandwidth=WIDTH))
-    reference = JPlay(3, 2, affinity=graph, max_iter=25).fit(X, y)
+    graph = graph_of_blocks(X, sizes)
+    reference = JPlay(3, 2, graph=graph, solver=FastSchedule(max_iter=25)).fit(X, y)
     assert_same_fit(in_blocks(blocked(stored, rows=400), y), reference)
 
     chunked = zarr.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(400, 15), dtype=X.dtype)
@@ -98,16 +113,16 @@ def test_memory_map_and_zarr_equal_the_fit_in_memory(samples, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("tmp")]
 
 
-@pytest.mark.parametrize("solver", ["fast", "paper"])
+@pytest.mark.parametrize(
+    "solver", [FastSchedule(max_iter=20), PaperSchedule(inner_max_iter=20, max_iter=2, mu=1.0)]
+)
 def test_blocks_of_another_array_library_stay_in_it(samples, solver):
     xp = pytest.importorskip("array_api_strict")
     X, y = samples
-    settings = {"solver": solver, "fit_intercept": True, "inner_max_iter": 20}
-    settings["max_iter"] = 20 if solver == "fast" else 2
+    settings = {"solver": solver}
     lazy = dask_array(X).map_blocks(xp.asarray, meta=X[:0])
-    model = JPlay(3, 2, bandwidth=WIDTH, **settings).fit(lazy, y)
-    graph = partition_affinity(X, SIZES, HeatGraph(bandwidth=WIDTH))
-    assert_same_fit(model, JPlay(3, 2, affinity=graph, **settings).fit(X, y))
+    model = JPlay(3, 2, **settings, graph=GRAPH).fit(lazy, y)
+    assert_same_fit(model, JPlay(3, 2, graph=graph_of_blocks(X), **settings).fit(X, y))
 
 
 def test_a_zarr_array_is_read_in_whole_chunks(tmp_path):
@@ -125,7 +140,7 @@ def test_large_memory_map_is_read_in_blocks_and_small_is_not(samples, tmp_path, 
     stored = np.memmap(tmp_path / "X", dtype=X.dtype, mode="w+", shape=X.shape)
     stored[:] = X
     assert in_blocks(stored, y).affinity_ is not None
-    monkeypatch.setattr("jplay.estimators._large.physical_memory", lambda: X.nbytes)
+    monkeypatch.setattr("jplay.blocks.containers.physical_memory", lambda: X.nbytes)
     assert in_blocks(stored, y).affinity_ is None
 
 
@@ -133,15 +148,36 @@ def test_large_memory_map_is_read_in_blocks_and_small_is_not(samples, tmp_path, 
 def test_graph_of_blocks_is_that_of_partition_affinity(samples, overlap):
     X, y = samples
     graph = HeatGraph(bandwidth=WIDTH, overlap=overlap)
-    model = in_blocks(dask_array(X), dask_array(y), affinity=graph, fit_intercept=True)
-    assert_same_fit(model, in_memory(X, y, overlap=overlap, fit_intercept=True))
+    model = in_blocks(dask_array(X), dask_array(y), graph=graph)
+    assert_same_fit(model, in_memory(X, y, overlap=overlap))
+    plain = in_blocks(dask_array(X), dask_array(y), graph=graph, scaling=None)
+    assert_same_fit(plain, in_memory(X, y, overlap=overlap, scaling=None))
+
+
+def test_units_of_features_do_not_matter_in_blocks(samples):
+    X, y = samples
+    units = 10.0 ** (np.arange(15) % 5 - 2)
+    model, other = (in_blocks(dask_array(Z), y) for Z in (X, X * units + 3 * units))
+    assert other.bandwidth_ == model.bandwidth_
+    np.testing.assert_array_equal(other.predict(X * units + 3 * units), model.predict(X))
+    np.testing.assert_allclose(
+        other.predict_proba(X * units + 3 * units), model.predict_proba(X), atol=1e-8
+    )
+
+
+def test_whole_rule_in_blocks_is_that_in_memory(samples):
+    X, y = samples
+    model, reference = in_blocks(dask_array(X), dask_array(y)), in_memory(X, y)
+    for method in ("transform", "decision_function", "predict_proba"):
+        expected = getattr(reference, method)(X)
+        np.testing.assert_allclose(getattr(model, method)(X), expected, atol=1e-6)
 
 
 def test_median_bandwidth_is_that_of_all_blocks_together(samples):
     X, y = samples
-    model = JPlay(3, 1, max_iter=1).fit(dask_array(X), dask_array(y))
+    model = JPlay(3, 1, solver=FastSchedule(max_iter=1)).fit(dask_array(X), dask_array(y))
     distances = []
-    for rows in np.split(X, np.cumsum(SIZES)[:-1]):
+    for rows in np.split(scaled(X, "standard")[0], np.cumsum(SIZES)[:-1]):
         squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
         distances.extend(np.sqrt(np.sort(squared, axis=1)[:, 10]))
     assert model.bandwidth_ == pytest.approx(np.median(distances), rel=1e-3)
@@ -245,7 +281,7 @@ def test_block_with_nan_is_named(samples):
         (lambda X, y: (X, 0 * y), "at least 2 classes"),
         (lambda X, y: (X, y + 0.5), "Unknown label type"),
         (lambda X, y: (X, np.stack([y, y], axis=1)), "indicator matrix"),
-        (lambda X, y: (1e9 * X, y), "magnitude"),
+        (lambda X, y: (1e260 * X, y), "magnitude"),
         (lambda X, y: (X[:, :, None], y), "2 dimensions"),
     ],
 )
@@ -258,19 +294,20 @@ def test_bad_input_is_refused(samples, change, message):
 def test_bad_graph_is_refused(samples):
     X, y = samples
     with pytest.raises(ValueError, match="does not fall into blocks"):
-        in_blocks(dask_array(X), y, affinity=np.eye(len(X)))
+        in_blocks(dask_array(X), y, graph=np.eye(len(X)))
     with pytest.raises(ValueError, match="larger blocks"):
         in_blocks(da.from_array(X, chunks=(8, 15)), y)
     with pytest.raises(ValueError, match="all weights of the graph vanish"):
-        in_blocks(dask_array(X), y, affinity=HeatGraph(bandwidth=1e-9))
+        in_blocks(dask_array(X), y, graph=HeatGraph(bandwidth=1e-9))
     with pytest.raises(ValueError, match="X has 14 features"):
         in_blocks(X, y).predict(dask_array(X[:, :14]))
 
 
 def test_given_function_builds_the_graph_of_each_block(samples):
     X, y = samples
-    model = in_blocks(dask_array(X), y, affinity=HeatGraph(bandwidth=WIDTH).__call__)
-    assert_same_fit(model, in_memory(X, y))
+    model = in_blocks(dask_array(X), y, graph=GRAPH.__call__)
+    graph = partition_affinity(X, SIZES, GRAPH)
+    assert_same_fit(model, JPlay(3, 2, graph=graph, **QUICK).fit(X, y))
     assert model.bandwidth_ is None
 
 
@@ -278,8 +315,73 @@ def test_arrays_in_memory_load_no_dask():
     code = (
         "import sys, numpy as np; from jplay import JPlay;"
         "rng = np.random.default_rng(0); X = rng.random((40, 5)); y = np.arange(40) % 2;"
-        "JPlay(2, 1, max_iter=2).fit(X, y).predict(X);"
+        "JPlay(2, 1).fit(X, y).predict(X);"
         "sys.exit(any(name.split('.')[0] in ('dask', 'distributed', 'xarray', 'zarr')"
-        " or name == 'jplay.scale' for name in sys.modules))"
+        " for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
+
+
+WEIGHTS = np.random.default_rng(1).random(sum(SIZES)) + 0.2
+
+
+@pytest.mark.parametrize(
+    ("settings", "weighted", "hidden"),
+    [
+        ({"class_weight": "balanced"}, False, False),
+        ({"class_weight": {1: 3.0}}, False, False),
+        ({}, True, False),
+        ({}, False, True),
+        ({"class_weight": "balanced"}, True, True),
+    ],
+)
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_weights_and_missing_labels_count_in_blocks(
+    samples, settings, weighted, hidden, multilabel
+):
+    X, y = samples
+    if multilabel:
+        y = np.stack([y % 2, y // 2], axis=1)
+    if hidden:
+        y = y.copy()
+        y[::3] = -1
+    weight = WEIGHTS if weighted else None
+    graph = graph_of_blocks(X)
+    reference = JPlay(3, 2, graph=graph, **settings).fit(X, y, weight)
+    plain = JPlay(3, 2, graph=graph).fit(X, np.where(y == -1, 0, y))
+    model = JPlay(3, 2, graph=GRAPH, **settings).fit(
+        dask_array(X), dask_array(y), None if weight is None else dask_array(weight)
+    )
+    assert_same_fit(model, reference, atol=1e-6)
+    np.testing.assert_array_equal(model.classes_, reference.classes_)
+    assert np.abs(plain.coef_ - model.coef_).max() > 1e-4
+
+
+@pytest.mark.parametrize("make", [lambda g: LPP(3, graph=g), lambda g: AutoRULe(3, graph=g)])
+def test_fits_without_labels_work_in_blocks(samples, make):
+    X, _ = samples
+    graph = GRAPH
+    reference = make(partition_affinity(X, SIZES, graph)).fit(X)
+    model = make(graph).fit(dask_array(X))
+    np.testing.assert_allclose(model.components_, reference.components_, atol=1e-6)
+    assert model.affinity_ is None
+    lazy = model.transform(dask_array(X))
+    np.testing.assert_allclose(lazy.compute(), reference.transform(X), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "weight", "message"),
+    [
+        (lambda: JPlay("auto"), None, "`n_components` should be a number for samples in blocks"),
+        (lambda: JPlay(3, "auto"), None, "`n_layers` should be a number for samples in blocks"),
+        (lambda: JPlay(3, unlabelled=Propagation()), None, "`unlabelled` should be"),
+        (lambda: JPlay(3), WEIGHTS[:5], "`sample_weight` should have 900 rows"),
+        (lambda: JPlay(3), -WEIGHTS, "`sample_weight` should hold"),
+        (lambda: JPlay(3, solver="paper"), WEIGHTS, "`solver` should be 'fast'"),
+        (lambda: JPlay(3, class_weight={9: 1.0, 0: 2.0}), None, "class_weight"),
+    ],
+)
+def test_what_blocks_cannot_do_is_refused_by_name(samples, make, weight, message):
+    X, y = samples
+    with pytest.raises(ValueError, match=message):
+        make().fit(dask_array(X), dask_array(y), weight)

@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from jplay.estimators._validation import build_affinity
+from jplay.blocks import HeatGraph, graph_quality, partition_affinity
+from jplay.blocks.graph import approximate_neighbors, gram_error, neighbors
 from jplay.numerics.graph import heat_affinity, laplacian_gram, nearest_neighbors
-from jplay.scale import HeatGraph, graph_quality, partition_affinity
-from jplay.scale.graph import approximate_neighbors, gram_error, neighbors
+from jplay.problems.graphs import build_affinity
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +54,10 @@ def test_duplicates_are_neighbors_of_each_other_and_never_of_themselves(faiss):
 
 
 def test_method_is_chosen_by_the_number_of_samples(X, faiss, monkeypatch):
-    monkeypatch.setattr("jplay.scale.graph.approximate_neighbors", lambda X, k: "approximate")
+    monkeypatch.setattr("jplay.blocks.graph.approximate_neighbors", lambda X, k: "approximate")
     assert neighbors(X, 5, "approximate") == "approximate"
     assert len(neighbors(X[:50], 5)) == 2
-    monkeypatch.setattr("jplay.scale.graph.EXACT_UP_TO", 100)
+    monkeypatch.setattr("jplay.blocks.graph.EXACT_UP_TO", 100)
     assert neighbors(X, 5) == "approximate"
     assert len(neighbors(X[:200], 5, "exact")) == 2
     with pytest.raises(ValueError, match="`method` should be one of"):
@@ -66,17 +66,17 @@ def test_method_is_chosen_by_the_number_of_samples(X, faiss, monkeypatch):
 
 def test_estimators_search_many_samples_approximately(X, faiss, monkeypatch):
     exact, width = heat_affinity(X, 10)
-    monkeypatch.setattr("jplay.estimators._validation.EXACT_UP_TO", 1000)
-    affinity, approximate_width = build_affinity(X, "heat", 10, "median")
+    monkeypatch.setattr("jplay.blocks.graph.EXACT_UP_TO", 1000)
+    affinity, approximate_width = build_affinity(X, HeatGraph())
     assert approximate_width == pytest.approx(width, rel=1e-2)
     assert gram_error(X, affinity, exact) < 0.02
 
 
 def test_without_a_package_the_search_is_exact_and_says_so(X, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    monkeypatch.setattr("jplay.estimators._validation.EXACT_UP_TO", 1000)
-    with pytest.warns(UserWarning, match=r"takes long.*pip install 'jplay\[ann\]'"):
-        affinity, _ = build_affinity(X[:1500], "heat", 10, "median")
+    monkeypatch.setattr("jplay.blocks.graph.EXACT_UP_TO", 1000)
+    with pytest.warns(UserWarning, match=r"takes long.*pip install .*\[ann\]'"):
+        affinity, _ = build_affinity(X[:1500], HeatGraph())
     assert abs(affinity - heat_affinity(X[:1500], 10)[0]).max() == 0
 
 
