@@ -44,7 +44,7 @@ def timed(function, torch, repeats=5):
 
 def pass_against_products(torch, n=1_000_000, d=200, r=100):
     """One iteration's pass over the samples against its two matrix products alone."""
-    from jplay.solvers.samples import ArraySamples, _PlainJointPass, split_update
+    from jplay.solvers.samples import ArraySamples, PlainJointPass, split_update
 
     generator = torch.Generator("cuda").manual_seed(0)
     X = torch.rand((n, d), dtype=torch.float64, device="cuda", generator=generator)
@@ -53,14 +53,13 @@ def pass_against_products(torch, n=1_000_000, d=200, r=100):
     products = timed(lambda: (X @ theta.mT, w.mT @ X), torch)
     sweep = ArraySamples(X, X[:, :0], None).joint_pass([r], nonnegative=True, unit_ball=True)
     fused = timed(lambda: sweep([theta], 0.95), torch)
-    plain = _PlainJointPass(X, [r], True, True)
-    plain.update = split_update
+    plain = PlainJointPass(X, True, True, compiled=False)
     eager = timed(lambda: plain([theta], 0.95), torch)
     features = X @ theta.mT
-    dual = torch.rand((n, r), dtype=torch.float64, device="cuda", generator=generator) * 0.01
+    point = torch.rand((n, r), dtype=torch.float64, device="cuda", generator=generator) * 0.01
     scale = torch.asarray(0.95, dtype=torch.float64, device="cuda")
-    ours = sweep.update(features, dual, scale, True, True)
-    reference = split_update(features, dual, scale, True, True)
+    ours = sweep.update(features, point, scale, 1.7, True, True)
+    reference = split_update(features, point, scale, 1.7, True, True)
     error = max(
         float((a - b).abs().max() / b.abs().max()) for a, b in zip(ours, reference, strict=True)
     )
@@ -106,7 +105,7 @@ def million_pixels(torch, n=1_000_000):
     graph_s = time.perf_counter() - start
     start = time.perf_counter()
     with sklearn.config_context(array_api_dispatch=True):
-        model = JPlay(20, 3, affinity=lambda X: graph).fit(X, y)
+        model = JPlay(20, 3, graph=lambda X: graph).fit(X, y)
         torch.cuda.synchronize()
         fit_s = time.perf_counter() - start
         score = float((model.predict(X[:100_000]) == y[:100_000]).double().mean())
@@ -125,22 +124,23 @@ def million_pixels(torch, n=1_000_000):
 
 def agreement(torch, X, y):
     """The same fit on the CPU and on the device."""
-    from jplay import JPlay
+    from jplay import HeatGraph, JPlay
 
     report = {}
-    for layers in ([20], [140, 80, 20]):
+    for layers in ([20], [140, 80, 20], [160, 125, 90, 55, 20]):
         start = time.perf_counter()
-        host = JPlay(layer_sizes=layers, bandwidth=0.1).fit(X, y)
+        host = JPlay(n_layers=layers, graph=HeatGraph(bandwidth=0.1)).fit(X, y)
         host_s = time.perf_counter() - start
+        expected = host.transform(X)
         device_X, device_y = torch.asarray(X, device="cuda"), torch.asarray(y, device="cuda")
         with sklearn.config_context(array_api_dispatch=True):
-            JPlay(layer_sizes=layers, bandwidth=0.1).fit(device_X, device_y)
+            JPlay(n_layers=layers, graph=HeatGraph(bandwidth=0.1)).fit(device_X, device_y)
             start = time.perf_counter()
-            model = JPlay(layer_sizes=layers, bandwidth=0.1).fit(device_X, device_y)
+            model = JPlay(n_layers=layers, graph=HeatGraph(bandwidth=0.1)).fit(device_X, device_y)
             device_s = time.perf_counter() - start
             Z = model.transform(device_X).cpu().numpy()
         report["-".join(map(str, layers))] = {
-            "largest_difference": float(np.abs(Z - host.transform(X)).max()),
+            "largest_difference": float(np.abs(Z - expected).max() / np.abs(expected).max()),
             "host_s": host_s,
             "device_s": device_s,
             "iterations": [host.n_iter_, model.n_iter_],
@@ -151,13 +151,13 @@ def agreement(torch, X, y):
 def cupy_agreement(X, y):
     import cupy
 
-    from jplay import LFDA, LPP, AutoRULe, JPlay
+    from jplay import LFDA, LPP, AutoRULe, HeatGraph, JPlay
 
     report = {}
     for name, make in {
-        "JPlay": lambda: JPlay(layer_sizes=[60, 20], bandwidth=0.1),
-        "AutoRULe": lambda: AutoRULe(20, bandwidth=0.1),
-        "LPP": lambda: LPP(10, bandwidth=0.1),
+        "JPlay": lambda: JPlay(n_layers=[60, 20], graph=HeatGraph(bandwidth=0.1)),
+        "AutoRULe": lambda: AutoRULe(20, graph=HeatGraph(bandwidth=0.1)),
+        "LPP": lambda: LPP(10, graph=HeatGraph(bandwidth=0.1)),
         "LFDA": lambda: LFDA(10),
     }.items():
         expected = make().fit(X, y).transform(X)
@@ -169,25 +169,53 @@ def cupy_agreement(X, y):
 
 
 def batched_eigh(torch, batch=1250):
-    """What limits deep batches: symmetric eigenproblems of a layer's size."""
+    """Stacks of symmetric eigenproblems of a layer's size: as J-Play solves them, by PyTorch."""
+    from jplay._array_api import eigh
+
     report = {}
     for size in (20, 55, 90, 125, 160):
         A = torch.rand((batch, size, size), dtype=torch.float64, device="cuda")
         A = A @ A.mT
-        report[size] = timed(lambda A=A: torch.linalg.eigh(A), torch, repeats=1)
+        report[size] = {
+            "seconds": timed(lambda A=A: eigh(A), torch, repeats=1),
+            "torch_s": timed(lambda A=A: torch.linalg.eigh(A), torch, repeats=1),
+        }
     return report
+
+
+def committee(torch, X, y, n=2_000_000):
+    """A committee with defaults: fits by threads and by processes, predictions of pixels."""
+    from jplay import JPlayCommittee
+
+    def fitted(n_jobs):
+        start = time.perf_counter()
+        model = JPlayCommittee(n_jobs=n_jobs, random_state=0).fit(X, y)
+        return model, time.perf_counter() - start
+
+    report = {"first_fit_by_processes_s": fitted(-1)[1], "fit_by_processes_s": fitted(-1)[1]}
+    model, report["fit_by_threads_s"] = fitted(None)
+    rows = np.random.default_rng(0).integers(len(X), size=n)
+    pixels = torch.asarray(X[rows], dtype=torch.float32, device="cuda")
+    with sklearn.config_context(array_api_dispatch=True):
+        report["labels_per_s"] = n / timed(lambda: model.predict(pixels), torch, repeats=2)
+        report["probabilities_per_s"] = n / timed(
+            lambda: model.predict_proba(pixels), torch, repeats=2
+        )
+        found = model.predict(pixels[:50_000])
+    same = model.predict(X[rows[:50_000]]) == found
+    return report | {"labels_as_on_host": float(same.mean())}
 
 
 def paper_grid(torch, X, y, layer_sizes, n_jobs=None):
     """125 settings of alpha, beta and gamma, ten folds: on the device, or on the host."""
     from sklearn.model_selection import StratifiedKFold
 
-    from jplay import JPlay, JPlaySearchCV
+    from jplay import HeatGraph, JPlay, JPlaySearchCV
 
     values = [1e-2, 1e-1, 1.0, 1e1, 1e2]
     search = JPlaySearchCV(
         {"alpha": values, "beta": values, "gamma": values},
-        estimator=JPlay(layer_sizes=layer_sizes, bandwidth=0.1),
+        estimator=JPlay(n_layers=layer_sizes, graph=HeatGraph(bandwidth=0.1)),
         cv=StratifiedKFold(10, shuffle=True, random_state=0),
         device="cuda" if n_jobs is None else None,
         n_jobs=n_jobs,
@@ -238,10 +266,12 @@ def main():
         parts |= {
             "agreement": lambda: agreement(torch, X, y),
             "cupy": lambda: cupy_agreement(X, y),
+            "committee": lambda: committee(torch, X, y),
             "grid1": lambda: paper_grid(torch, X, y, [20]),
+            "grid3": lambda: paper_grid(torch, X, y, [140, 80, 20]),
+            "grid5": lambda: paper_grid(torch, X, y, deep),
             "grid1-host": lambda: paper_grid(torch, X, y, [20], n_jobs=record["cpus"]),
             "grid5-host": lambda: paper_grid(torch, X, y, deep, n_jobs=record["cpus"]),
-            "grid5": lambda: paper_grid(torch, X, y, deep),
         }
     for name, part in parts.items():
         if options.only and name not in options.only:

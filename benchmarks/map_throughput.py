@@ -4,7 +4,7 @@ The scene is a GDAL virtual raster that repeats a small ENVI file down the image
 20 gigabytes are read through the ordinary path without 20 gigabytes on disk. The file stays in the
 system's page cache: what is measured is the work of decoding, classifying and writing, not a disk.
 
-    OMP_NUM_THREADS=1 python benchmarks/map_throughput.py --gigabytes 20
+    OMP_NUM_THREADS=1 python benchmarks/map_throughput.py --gigabytes 20 --probabilities
 """
 
 import argparse
@@ -37,7 +37,8 @@ def main():
         for gigabytes in (0.5, arguments.gigabytes):
             write_virtual(folder, gigabytes)
             command = [sys.executable, __file__, "--child", str(folder), "--block-mb"]
-            subprocess.run([*command, str(arguments.block_mb)], check=True)
+            wishes = ["--probabilities"] if arguments.probabilities else []
+            subprocess.run([*command, str(arguments.block_mb), *wishes], check=True)
     print(f"\nPython {platform.python_version()}, NumPy {np.__version__}, {processor()}")
 
 
@@ -45,6 +46,9 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gigabytes", type=float, default=20.0)
     parser.add_argument("--block-mb", type=int, default=32)
+    parser.add_argument(
+        "--probabilities", action="store_true", help="write probabilities and confidence, too"
+    )
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -94,12 +98,14 @@ def write_virtual(folder, gigabytes):
 
 
 def child(arguments):
-    """One measurement in a process of its own, so that the peak memory is its own."""
+    """One measurement in a separate process, whose peak memory is that of the measurement."""
     folder, block_bytes = arguments.child, arguments.block_mb * 2**20
     scene, model = open_scene(folder / "scene.vrt"), load_model(folder / "model.skops")
     before = peak_memory()
     started, cpu = time.perf_counter(), time.process_time()
-    map_scene(scene, model, folder / "map.tif", block_bytes=block_bytes)
+    names = ("probabilities", "confidence") if arguments.probabilities else ()
+    wishes = {name: folder / f"{name}.tif" for name in names}
+    map_scene(scene, model, folder / "map.tif", block_bytes=block_bytes, **wishes)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak = peak_memory()
     megapixels = scene.n_pixels / 1e6
@@ -120,7 +126,7 @@ def child(arguments):
 
 
 def direct_rate(folder, model, repetitions=4):
-    """Megapixels per CPU second where the ENVI file is mapped without the virtual raster."""
+    """Megapixels per CPU second if the ENVI file is mapped without the virtual raster."""
     scene = open_scene(folder / "piece.hdr")
     map_scene(scene, model, folder / "piece.tif")
     started = time.process_time()
@@ -153,7 +159,7 @@ def reading_rate(scene, block_bytes):
 
 
 def peak_memory():
-    """Most resident megabytes so far; getrusage would count the parent's before the fork."""
+    """Maximum of resident megabytes so far; getrusage would count the parent's before the fork."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 

@@ -1,7 +1,7 @@
 """The paper's AR and Extended Yale-B rows with a 1-NN classifier (its Table 2).
 
 Run ``JPLAY_DATA=... python benchmarks/method_rows.py [--splits 10] [--energy 0.98]``. AR has one
-split (session 1 against session 2); Extended Yale-B draws ten images per subject,
+split (session 1 against session 2); Extended Yale-B is split at random, ten images per subject,
 ``--splits`` times. Images are reduced by PCA to a part of their variance first, as for Fisherfaces
 (LPP: to 30 components more than it keeps); the PCA row itself uses the
 published number of components. Raw pixels, no scaling.

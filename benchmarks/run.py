@@ -1,4 +1,4 @@
-"""Speed on the CPU, as ratios within one run; ``make bench``.
+"""Speed on the CPU, as ratios within one run; ``make bench-full``.
 
     python benchmarks/run.py [--only PART ...]
 
@@ -27,6 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT / "tests"))
 
+PUBLISHED = {"beta": 0.1, "scaling": None, "whiten": False}
+"""The model of the paper, which the plain transcription solves too."""
+
 
 def best_of(function, repeats=3):
     times = []
@@ -53,8 +56,9 @@ def simulated(n, d, r, seed=0):
 def layer_times(n, d, r, threads, n_iter):
     """Seconds per iteration of one layer problem: compressed, plain, and its two products."""
     import plain_transcription as plain
-    from jplay.solvers.layer import LayerProblem, PenaltySchedule, solve_layer
+    from jplay.solvers.layer import LayerProblem, solve_layer
     from jplay.solvers.samples import ArraySamples
+    from jplay.solvers.schedules import LayerSchedule
     from jplay.solvers.threads import sample_threads
 
     X, Y, affinity, theta = simulated(n, d, r)
@@ -78,14 +82,8 @@ def layer_times(n, d, r, threads, n_iter):
 
             def compressed(iterations):
                 constraint_pass = samples.constraint_pass(r, nonnegative=True, unit_ball=True)
-                return solve_layer(
-                    problem,
-                    constraint_pass,
-                    theta,
-                    schedule=PenaltySchedule(),
-                    max_iter=iterations,
-                    tol=0.0,
-                )
+                schedule = LayerSchedule(max_iter=iterations, tol=0.0)
+                return solve_layer(problem, constraint_pass, theta, schedule)
 
             short, long = best_of(lambda: compressed(2)), best_of(lambda: compressed(2 + n_iter))
         settings = plain.Settings(inner_max_iter=n_iter, inner_tol=0.0)
@@ -113,7 +111,7 @@ def compressed():
 def small():
     """Whole fits of the published schedule at n = 695, layers 140, 80, 20."""
     import plain_transcription as plain
-    from jplay import JPlay
+    from jplay import JPlay, PaperSchedule
 
     X, Y, affinity, _ = simulated(695, 200, 20)
     X, y = normalize(X, norm="max"), Y.argmax(axis=1)
@@ -122,7 +120,10 @@ def small():
     for threads in (1, 2):
         with threadpool_limits(threads, "blas"):
             model = JPlay(
-                layer_sizes=layers, solver="paper", affinity=affinity, max_iter=3, tol=0.0
+                n_layers=layers,
+                graph=affinity,
+                solver=PaperSchedule(max_iter=3, tol=0.0),
+                **PUBLISHED,
             )
             ours = best_of(lambda model=model: model.fit(X, y))
             settings = plain.Settings(max_iter=3, tol=0.0)
@@ -135,27 +136,34 @@ def small():
 
 
 MEMORY_PROGRAM = """
-import json, resource, sys
-import numpy as np, scipy.sparse
+import json, resource, sys, tracemalloc
 sys.path.insert(0, {benchmarks!r})
-from run import simulated
+from run import PUBLISHED, schedule, simulated
 from jplay import JPlay
 n, d, r, solver, max_iter = {arguments!r}
 X, Y, affinity, _ = simulated(n, d, r)
 y = Y.argmax(axis=1)
-JPlay(r, 1, affinity=affinity[:200, :200] + affinity[:200, :200].T, solver=solver,
-      max_iter=1).fit(X[:200], y[:200])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+few = slice(0, 200)
+JPlay(r, 1, graph=affinity[few, few], solver=schedule(solver, 1), **PUBLISHED).fit(X[few], y[few])
 import time
+tracemalloc.start()
 start = time.perf_counter()
-JPlay(r, 1, affinity=affinity, solver=solver, max_iter=max_iter, inner_max_iter=max_iter,
-      fit_intercept=False).fit(X, y)
+JPlay(r, 1, graph=affinity, solver=schedule(solver, max_iter), **PUBLISHED).fit(X, y)
 seconds = time.perf_counter() - start
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps(dict(n=n, d=d, r=r, solver=solver, seconds=seconds, peak_gib=after / 2**20,
-                      extra_gib=(after - before) / 2**20,
+                      extra_gib=tracemalloc.get_traced_memory()[1] / 2**30,
                       allowed_gib=4 * n * r * 8 / 2**30)))
 """
+
+
+def schedule(solver, max_iter):
+    """A schedule by the name of its solver that ends after some iterations, inner ones too."""
+    from jplay import FastSchedule, PaperSchedule
+
+    if solver == "fast":
+        return FastSchedule(max_iter=max_iter)
+    return PaperSchedule(max_iter=max_iter, inner_max_iter=max_iter)
 
 
 def in_new_process(*arguments):
@@ -183,13 +191,13 @@ def scaling():
 
 def transform():
     """``transform`` and ``predict`` of a million rows against the matrix products alone."""
-    from jplay import JPlay
+    from jplay import FastSchedule, JPlay
 
     X, Y, _, _ = simulated(1_000_000, 200, 20)
     few = slice(0, 500)
-    model = JPlay(20, 1, max_iter=20).fit(X[few], Y[few].argmax(axis=1))
+    model = JPlay(20, 1, solver=FastSchedule(max_iter=20)).fit(X[few], Y[few].argmax(axis=1))
     maps = np.ascontiguousarray(model.components_.T)
-    both = np.ascontiguousarray(model._centroid_coef.T)
+    both = np.ascontiguousarray(model.mean_rule_coef_.T)
     product = best_of(lambda: X @ maps)
     two = best_of(lambda: (X @ maps) @ both)
     return {
@@ -226,7 +234,7 @@ def scene_problem():
 
 def solvers():
     """The fast solver against the published schedule on three data sets at three depths."""
-    from jplay import JPlay
+    from jplay import HeatGraph, JPlay
 
     makers = {
         "Indian Pines": scene_problem,
@@ -238,7 +246,7 @@ def solvers():
         X, y, X_test, y_test, bandwidth, last = make()
         for depth in (1, 3, 5):
             sizes = [int(s // 5 * 5) for s in np.linspace(X.shape[1], last, depth + 1)[1:]]
-            settings = {"layer_sizes": sizes, "bandwidth": bandwidth}
+            settings = {**PUBLISHED, "n_layers": sizes, "graph": HeatGraph(bandwidth=bandwidth)}
             row = {"data": data, "depth": depth}
             for solver in ("paper", "fast"):
                 start = time.perf_counter()
@@ -272,12 +280,45 @@ def solvers():
     }
 
 
+def deep():
+    """Five layers with and without the iterations on the first layer alone, in turn."""
+    from jplay import FastSchedule, HeatGraph, JPlay
+
+    whole = {"first_layer_iter": 0, "deep_growth": FastSchedule().growth}
+    schedules = {"first layer first": FastSchedule(), "all layers at once": FastSchedule(**whole)}
+    rows = []
+    for data in ("AR", "Extended Yale-B"):
+        X, y, X_test, y_test, bandwidth, last = face_problem(data)
+        sizes = [int(s // 5 * 5) for s in np.linspace(X.shape[1], last, 6)[1:]]
+        for name, solver in schedules.items():
+            model = JPlay(
+                n_layers=sizes, graph=HeatGraph(bandwidth=bandwidth), solver=solver, **PUBLISHED
+            )
+            with threadpool_limits(1, "blas"):
+                start = time.process_time()
+                model.fit(X, y)
+                seconds = time.process_time() - start
+            neighbor = KNeighborsClassifier(1).fit(model.transform(X), y)
+            rows.append(
+                {
+                    "data": data,
+                    "start": name,
+                    "processor_s": seconds,
+                    "iterations": model.n_iter_,
+                    "objective": float(model.objective_history_[-1]),
+                    "nearest_neighbor": neighbor.score(model.transform(X_test), y_test),
+                }
+            )
+    return rows
+
+
 def stopped(solver, settings, X, y, X_test, y_test, max_iter):
     """Seconds, objective, lowest feature and 1-NN accuracy of a fit stopped early."""
-    from jplay import JPlay
+    from jplay import FastSchedule, JPlay, PaperSchedule
 
+    kind = {"fast": FastSchedule, "paper": PaperSchedule}[solver]
     start = time.perf_counter()
-    model = JPlay(solver=solver, max_iter=max_iter, **settings).fit(X, y)
+    model = JPlay(**settings, solver=kind(max_iter=max_iter)).fit(X, y)
     seconds = time.perf_counter() - start
     neighbor = KNeighborsClassifier(1).fit(model.transform(X), y)
     return [
@@ -304,11 +345,11 @@ def time_to_target(target, settings, X, y, X_test, y_test):
 
 def sweeps():
     """Seconds of a fit of 20 iterations against each size, the others as in the first row."""
-    from jplay import JPlay
+    from jplay import FastSchedule, JPlay
 
     def fit(n=5_000, d=100, r=20, depth=1, threads=1):
         X, Y, affinity, _ = simulated(n, d, r)
-        model = JPlay(r, depth, affinity=affinity, max_iter=20, fit_intercept=False)
+        model = JPlay(r, depth, graph=affinity, solver=FastSchedule(max_iter=20), **PUBLISHED)
         with threadpool_limits(threads, "blas"):
             return best_of(lambda: model.fit(X, Y.argmax(axis=1)), 2)
 
@@ -353,22 +394,24 @@ PARTS = {
     "scaling": scaling,
     "sweeps": sweeps,
     "solvers": solvers,
+    "deep": deep,
     "peers": peers,
 }
 
 
 def environment():
+    described = Path("/proc/cpuinfo")  # of Linux alone
     model = next(
         (
             line.split(":")[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            for line in (described.read_text().splitlines() if described.is_file() else [])
             if line.startswith("model name")
         ),
         platform.processor(),
     )
     return {
         "processor": model,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -408,7 +451,8 @@ def write_page(record, folder):
         lines += [
             "",
             f"Fit time grows as n to the {s['log_log_slope']:.2f}; a million samples: "
-            f"{last['seconds']:.0f} s, peak {last['peak_gib']:.1f} GiB.",
+            f"{last['seconds']:.0f} s, peak {last['peak_gib']:.1f} GiB, of which "
+            f"{last['extra_gib']:.2f} GiB are beyond the samples.",
         ]
     if "solvers" in record:
         lines += [
@@ -429,7 +473,18 @@ def write_page(record, folder):
             "",
             f"Geometric means: {record['solvers']['geometric_mean_to_target']:.1f} times less time "
             f"to the published schedule's objective, "
-            f"{record['solvers']['geometric_mean_to_end']:.1f} times less to its own end.",
+            f"{record['solvers']['geometric_mean_to_end']:.1f} times less until it ends by itself.",
+        ]
+    if "deep" in record:
+        lines += [
+            "",
+            "| five layers | start | processor s | iterations | objective | 1-NN |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {row['data']} | {row['start']} | {row['processor_s']:.1f} | {row['iterations']} | "
+            f"{row['objective']:.1f} | {100 * row['nearest_neighbor']:.2f} |"
+            for row in record["deep"]
         ]
     if "sweeps" in record:
         lines += [

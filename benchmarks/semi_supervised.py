@@ -21,7 +21,7 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
 
 import jplay
-from jplay import JPlay
+from jplay import JPlay, Propagation
 from jplay.datasets import (
     fetch_extended_yale_b,
     fetch_indian_pines,
@@ -45,10 +45,10 @@ def indian_pines_by_depth(n_seeds):
     sets = (X[train], y[train], X[test], y[test])
     print("## Indian Pines, fixed split (695 / 9671), 200 bands, spectral only\n")
     print(
-        f"{N_UNLABELLED} unlabelled pixels drawn from the whole scene; default weights; 1-NN "
-        f"overall accuracy in %, mean ± standard deviation over {n_seeds} draws.\n"
+        f"{N_UNLABELLED} unlabelled pixels chosen from the whole scene; default weights; 1-NN "
+        f"overall accuracy in %, mean ± standard deviation over {n_seeds} seeds.\n"
     )
-    print("| depth | supervised | semi-supervised | worst draw | draws better | s (sup / semi) |")
+    print("| depth | supervised | semi-supervised | worst seed | seeds better | s (sup / semi) |")
     print("|---|---|---|---|---|---|")
     for depth in (1, 2, 3, 4):
         started = time.perf_counter()
@@ -57,9 +57,9 @@ def indian_pines_by_depth(n_seeds):
         scores = []
         started = time.perf_counter()
         for seed in range(n_seeds):
-            draw = np.random.default_rng(seed).choice(len(pixels), N_UNLABELLED, replace=False)
+            chosen = np.random.default_rng(seed).choice(len(pixels), N_UNLABELLED, replace=False)
             model = JPlay(n_layers=depth).fit(
-                np.concatenate([X[train], pixels[draw]]),
+                np.concatenate([X[train], pixels[chosen]]),
                 np.concatenate([y[train], np.full(N_UNLABELLED, -1)]),
             )
             scores.append(nearest_neighbour(model, *sets))
@@ -99,14 +99,14 @@ def _digits():
 
 
 def methods(settings):
-    # Its own probabilities leave the decision alone; sigmoids fitted to few samples change it.
+    # SVC's probabilities leave the decision alone; sigmoids fitted to few samples change it.
     svm = SVC(C=100, probability=True, random_state=0)
     lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     one = {"n_layers": 1, **settings}
     return {
         "J-Play supervised": JPlay(**one),
         "J-Play semi-supervised": JPlay(**one),
-        "J-Play propagation 1": JPlay(propagation=1.0, **one),
+        "J-Play propagation 1": JPlay(unlabelled=Propagation(1.0), **one),
         "LabelSpreading": LabelSpreading(kernel="knn", n_neighbors=10),
         "SelfTraining(LDA)": SelfTrainingClassifier(lda, threshold=0.9, max_iter=5),
         "SelfTraining(SVM)": SelfTrainingClassifier(svm, threshold=0.9, max_iter=5),
@@ -116,8 +116,8 @@ def methods(settings):
 def curves(n_seeds, names, wanted):
     print("\n## Labels per class\n")
     print(
-        "Accuracy in % of each method's own `predict` on all samples without label (J-Play also "
-        f"by 1-NN in its subspace, in brackets), mean ± standard deviation over {n_seeds} draws; "
+        "Accuracy in % of each method's `predict` on all samples without label (J-Play also "
+        f"by 1-NN in its subspace, in brackets), mean ± standard deviation over {n_seeds} seeds; "
         f"the labelled samples and at most {N_UNLABELLED} others are seen in training. One "
         "layer, default weights; shrinkage LDA; RBF SVM with C = 100. Indian Pines without its "
         "two classes of 28 and 20 pixels.\n"

@@ -20,15 +20,15 @@ from jplay import CanonicalCorrelationForestClassifier
 rng = np.random.default_rng(0)
 
 
-def draw(n_per_class):
+def make_classes(n_per_class):
     y = np.repeat([0, 1, 2], n_per_class)
     along = rng.uniform(-4, 4, len(y))
     across = 1.5 * (y - 1) + rng.normal(scale=0.4, size=len(y))
     return np.column_stack([along + across, along - across]) / np.sqrt(2), y
 
 
-X, y = draw(60)
-X_test, y_test = draw(2000)
+X, y = make_classes(60)
+X_test, y_test = make_classes(2000)
 
 # %%
 # Both forests have 300 trees and are left at their defaults.

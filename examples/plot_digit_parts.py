@@ -1,26 +1,26 @@
 """
-What the features of images look for
-====================================
+Features of images
+==================
 
 J-Play on handwritten digits. Each row of ``components_`` is an image: where it is bright, ink
 raises the feature. Below are such images, the digits rebuilt from 20 features, and the pixels
 that each class relies on.
 
-Features live in the unit ball. Samples of unit length can be rebuilt from them; of longer ones
-only a shrunken copy is left, and the reconstruction term has little to say.
+Features live in the unit ball. With ``scaling="norm"`` samples have about that size and are not
+centred, and without whitening they can be rebuilt from their features.
 """
 
 import matplotlib.pyplot as plt
-from sklearn.preprocessing import normalize
 
 from jplay import JPlay
 from jplay.datasets import load_digits
-from jplay.plotting import feature_reliance, plot_images
+from jplay.plotting import RelevanceDisplay, plot_images
 
 digits = load_digits()
-X, y, shape = normalize(digits.data), digits.target, digits.image_shape
+X, y, shape = digits.data, digits.target, digits.image_shape
 train, test = digits.train_indices, digits.test_indices
-model = JPlay(n_components=20, n_layers=2, alpha=0.1).fit(X[train], y[train])
+model = JPlay(n_components=20, n_layers=2, alpha=0.1, scaling="norm", whiten=False)
+model.fit(X[train], y[train])
 print(f"{model.score(X[test], y[test]):.1%} of the test images right")
 
 # %%
@@ -38,7 +38,6 @@ plot_images(rebuilt, shape, axes=axes[1])
 plt.show()
 
 # %%
-# Pixels that decide for or against each digit.
-reliance = feature_reliance(model, X[train])
-plot_images(reliance, shape, titles=[str(k) for k in range(10)], n_columns=5, cmap="magma_r")
+# What ink in each pixel adds to a digit: red speaks for it, blue against it.
+RelevanceDisplay.from_estimator(model, X[train], y[train], image_shape=shape)
 plt.show()

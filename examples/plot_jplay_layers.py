@@ -2,7 +2,7 @@
 J-Play, layer by layer
 ======================
 
-A simulated hyperspectral scene, from 100 bands to 8 features in three steps. The pictures show
+A simulated hyperspectral scene, from 100 bands to 8 features in three steps. The figures show
 the scene, the same pixels in every subspace of the chain, how the fit converged, and which
 wavelengths each class relies on.
 """
@@ -14,7 +14,7 @@ from jplay import JPlay
 from jplay.datasets import make_hyperspectral_scene
 from jplay.plotting import (
     ConvergenceDisplay,
-    RelianceDisplay,
+    RelevanceDisplay,
     SubspaceDisplay,
     false_color,
     plot_maps,
@@ -55,12 +55,12 @@ ConvergenceDisplay.from_estimator(model)
 plt.show()
 
 # %%
-# What each class relies on: the size of its weights, times how much the band varies.
-RelianceDisplay.from_estimator(
+# What each class relies on: a band's weight, times how far the class differs in it.
+RelevanceDisplay.from_estimator(
     model,
     X[train],
-    positions=scene.wavelengths,
+    y[train],
+    wavelengths=scene.wavelengths,
     class_names=scene.target_names,
-    x_label="Wavelength (nm)",
 )
 plt.show()

@@ -1,9 +1,10 @@
 """Fits in blocks: traffic, weak scaling, data larger than memory, graphs, cost of a block.
 
-    python benchmarks/scale.py graph block traffic weak plan memory > figures.md
+    python benchmarks/blocks.py graph block traffic weak plan memory tall > figures.md
 
 Each section prints a Markdown table. ``memory`` writes 4.3 GB to the folder for temporary files
-and takes several minutes on two cores; the others take about one.
+and takes several minutes on two cores, ``tall`` writes 8 GB and takes longer; the others take
+about one.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import platform
 import shutil
 import statistics
 import tempfile
+import threading
 import time
 import warnings
 from contextlib import contextmanager
@@ -28,10 +30,12 @@ import scipy.sparse
 import zarr
 from sklearn.exceptions import ConvergenceWarning
 
-from jplay import JPlay
+from jplay import FastSchedule, HeatGraph, JPlay
+from jplay.blocks import blocked, functions, graph_quality, partition_affinity
+from jplay.blocks.graph import gram_error
+from jplay.blocks.sources import AS_THEY_ARE
 from jplay.numerics.graph import heat_affinity
-from jplay.scale import HeatGraph, _blocks, graph_quality, partition_affinity
-from jplay.scale.graph import approximate_heat_affinity, gram_error
+from jplay.problems.targets import summarize_targets, target_code
 
 
 def spectra(n_samples, n_features, seed=0):
@@ -80,7 +84,7 @@ def cluster(n_workers, memory_limit):
 
 
 class EachIteration(logging.Handler):
-    """Values of a function after every iteration of a verbose fit."""
+    """Values of a function after every iteration of a fit, from its log."""
 
     def __init__(self, function):
         super().__init__()
@@ -121,7 +125,7 @@ def graph():
     X, _ = spectra(20_000, 100)
     exact_time, (exact, width) = timed(heat_affinity, X, 10)
     rows = [("exact", f"{exact_time:.1f}", 1, 0)]
-    cases = [("inverted file (faiss)", lambda: approximate_heat_affinity(X, 10, width)[0])]
+    cases = [("inverted file (faiss)", partial(HeatGraph(10, width, "approximate"), X))]
     for size in (10_000, 5_000, 2_000):
         made = partial(partition_affinity, X, [size] * (20_000 // size), HeatGraph(10, width))
         cases.append((f"blocks of {size:,} rows in random order", made))
@@ -168,18 +172,27 @@ def block():
         )
         read = min(timed(lambda stored=stored: stored[:])[0] for _ in range(3))
         search, (found, _) = on_core(
-            _blocks.block_neighbors, X, None, None, graph=HeatGraph(10), shared=None
+            functions.block_neighbors, X, None, None, graph=HeatGraph(10), shared=None
         )
-        encode = partial(_blocks.indicator, classes=np.arange(16), multilabel=False)
+        code = target_code(summarize_targets(y, None, None), None, None)
         moments, _ = on_core(
-            _blocks.heat_statistics, X, y, found, None, None, constant=None, encode=encode, shared=1
+            functions.heat_statistics,
+            X,
+            y,
+            None,
+            found,
+            None,
+            None,
+            form=AS_THEY_ARE,
+            encode=code.encode,
+            shared=1,
         )
         passes = []
         for sizes in ([20], [140, 80, 20]):
             inputs = [200, *sizes]
             step = partial(
-                _blocks.joint_step,
-                constant=None,
+                functions.joint_step,
+                form=AS_THEY_ARE,
                 sizes=sizes,
                 constraints={"nonnegative": True, "unit_ball": True},
                 shared=([np.full((r, inputs[i]), 1e-3) for i, r in enumerate(sizes)], 1.0),
@@ -220,7 +233,12 @@ def traffic():
     with dask.config.set({"distributed.scheduler.work-stealing": False}), cluster(2, "1GiB") as c:
         for n_blocks, size in ((8, 1000), (8, 4000), (32, 1000), (128, 1000)):
             X, y = lazy_spectra(n_blocks, size, 100)
-            model = JPlay(20, 1, n_neighbors=5, bandwidth=0.3, max_iter=8, verbose=1)
+            model = JPlay(
+                20,
+                1,
+                graph=HeatGraph(n_neighbors=5, bandwidth=0.3),
+                solver=FastSchedule(max_iter=8),
+            )
             seen = EachIteration(lambda: (sent_bytes(c), loopback_bytes(), time.process_time()))
             with seen:
                 model.fit(X, y)
@@ -256,7 +274,9 @@ def weak():
             X, y = client.persist([X, y])
             distributed.wait([X, y])
             model = JPlay(
-                layer_sizes=[80, 40, 20], n_neighbors=5, bandwidth=0.3, max_iter=12, verbose=1
+                n_layers=[80, 40, 20],
+                graph=HeatGraph(n_neighbors=5, bandwidth=0.3),
+                solver=FastSchedule(max_iter=12),
             )
             with EachIteration(partial(clocks, client)) as seen:
                 model.fit(X, y)
@@ -281,7 +301,7 @@ def weak():
 
 
 def clocks(client):
-    """Wall clock, and the most processor time that a worker has used."""
+    """Wall clock, and the maximum processor time that a worker has used."""
     return time.perf_counter(), max(client.run(time.process_time).values())
 
 
@@ -305,7 +325,7 @@ def plan():
     try:
         with cluster(2, "1GB") as client:
             for sizes in ([20], [140, 80, 20]):
-                model = JPlay(layer_sizes=sizes, affinity=chain_graph, max_iter=6, verbose=1)
+                model = JPlay(n_layers=sizes, graph=chain_graph, solver=FastSchedule(max_iter=6))
                 with EachIteration(lambda: sum(client.run(time.process_time).values())) as seen:
                     model.fit(da.from_zarr(str(folder / "X")), np.tile(y, n_blocks))
                 rows.append((sizes, n_blocks, f"{seen.median_step():.3f}"))
@@ -339,7 +359,9 @@ def memory():
     try:
         with cluster(2, "1GB") as client:
             X = da.from_zarr(str(folder / "X"))
-            model = JPlay(layer_sizes=[20], n_neighbors=5, max_iter=5, verbose=1)
+            model = JPlay(
+                n_layers=[20], graph=HeatGraph(n_neighbors=5), solver=FastSchedule(max_iter=5)
+            )
             with EachIteration(time.perf_counter) as seen:
                 total, _ = timed(model.fit, X, np.concatenate(labels))
             peaks = client.run(peak_memory)
@@ -361,7 +383,61 @@ def memory():
     )
 
 
-SECTIONS = {section.__name__: section for section in (graph, block, traffic, weak, plan, memory)}
+@contextmanager
+def largest_private_memory(seconds=0.2):
+    """Memory of this process that is not a page of a mapped file, looked at now and then."""
+    peak, over = [0], threading.Event()
+
+    def look():
+        while not over.wait(seconds):
+            status = Path("/proc/self/status").read_text()
+            peak[0] = max(peak[0], int(status.split("RssAnon:")[1].split()[0]) * 1024)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        over.set()
+        watcher.join()
+
+
+def tall(n_samples=10_000_000, n_features=200, rows=20_000):
+    """Ten million samples in a file of 8 GB, without a cluster."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        shape = (n_samples, n_features)
+        stored = np.lib.format.open_memmap(folder / "X.npy", "w+", dtype="f4", shape=shape)
+        X, y = spectra(10 * rows, n_features)
+        for part, start in enumerate(range(0, n_samples, len(X))):
+            stored[start : start + len(X)] = X + 0.01 * (part % 7)
+        stored.flush()
+        del X, stored
+        labels = np.tile(y, n_samples // len(y))
+        blocks = blocked(np.load(folder / "X.npy", mmap_mode="r"), rows=rows)
+        model = JPlay(n_layers=[20], graph=chain_graph)
+        with largest_private_memory() as peak, EachIteration(time.perf_counter) as seen:
+            total, _ = timed(model.fit, blocks, labels)
+    finally:
+        shutil.rmtree(folder)
+    table(
+        "Ten million samples from a file, each joined to the next one",
+        ["X", "iterations", "fit, s", "s per iteration", "peak"],
+        [
+            (
+                f"{n_samples:,} x {n_features} f4 ({4 * n_samples * n_features / 1e9:.1f} GB)",
+                model.n_iter_,
+                f"{total:.0f}",
+                f"{seen.median_step():.1f}",
+                f"{peak[0] / 2**30:.2f} GiB",
+            )
+        ],
+    )
+
+
+SECTIONS = {
+    section.__name__: section for section in (graph, block, traffic, weak, plan, memory, tall)
+}
 
 
 def main():
@@ -370,7 +446,7 @@ def main():
     sections = parser.parse_args().sections
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(
-        f"\n`python benchmarks/scale.py {' '.join(sections)}`: {os.cpu_count()} cores, "
+        f"\n`python benchmarks/blocks.py {' '.join(sections)}`: {os.cpu_count()} cores, "
         f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"Dask {dask.__version__}, Zarr {zarr.__version__}, load average at the start "
         f"{os.getloadavg()[0]:.1f}"
