@@ -3,7 +3,6 @@
 import io
 import json
 import zipfile
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ pytest.importorskip("skops", reason="models are saved by skops")
 
 import rasterio
 from selenium import webdriver
-from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -256,20 +254,38 @@ def test_work_is_there_again_after_the_page_was_closed(browser, drawn, server):
 
 
 def test_keyboard_draws_a_point(browser, drawn):
-    until(browser, lambda: find(browser, "map").get_attribute("data-loading") == "0")
+    find(browser, "tab-pixel").click()
     browser.find_element(By.CSS_SELECTOR, "[data-tool=point]").click()
+    point(browser, 70, 70).perform()
+    until(browser, lambda: "Row 70, column 70." in find(browser, "pixel-text").text)
     before = browser.find_elements(By.CSS_SELECTOR, "#classes .count")[0].text
-
-    def counted():
-        return browser.find_elements(By.CSS_SELECTOR, "#classes .count")[0].text != before
-
-    for _ in range(3):  # keys that come while the page draws itself again are lost
-        find(browser, "map").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ENTER)
-        with suppress(TimeoutException):
-            until(browser, counted, seconds=30)
-            break
-    assert counted()
+    find(browser, "map").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    until(browser, lambda: "Row 71, column 71." in find(browser, "pixel-text").text)
+    find(browser, "map").send_keys(Keys.ENTER)
+    until(
+        browser,
+        lambda: browser.find_elements(By.CSS_SELECTOR, "#classes .count")[0].text != before,
+    )
     browser.find_element(By.CSS_SELECTOR, "[data-tool=move]").click()
+
+
+def test_resting_mouse_leaves_the_cursor_to_the_keyboard(browser, drawn):
+    """A browser repeats the last movement of the mouse when the page under it changes."""
+    map_ = find(browser, "map")
+    browser.execute_script(
+        "arguments[0].addEventListener('pointermove', (event) => {"
+        " window.lastMovement = { clientX: event.clientX, clientY: event.clientY }; })",
+        map_,
+    )
+    point(browser, 60, 60).perform()
+    until(browser, lambda: "Row 60, column 60." in find(browser, "pixel-text").text)
+    map_.send_keys(Keys.ARROW_RIGHT)
+    until(browser, lambda: "Row 60, column 61." in find(browser, "pixel-text").text)
+    browser.execute_script(
+        "arguments[0].dispatchEvent(new PointerEvent('pointermove', window.lastMovement))", map_
+    )
+    map_.send_keys(Keys.ARROW_RIGHT)
+    until(browser, lambda: "Row 60, column 62." in find(browser, "pixel-text").text)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -365,6 +365,10 @@ export class MapView {
   move(event) {
     if (!this.scene) return;
     const at = this.place(event);
+    // A browser repeats the last movement when the page changes: the cursor stays where the keys took it.
+    const rests = this.resting?.[0] === event.clientX && this.resting[1] === event.clientY;
+    this.resting = [event.clientX, event.clientY];
+    if (rests && !this.drag) return;
     if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, at);
     this.pointer = this.toImage(...at);
     if (this.drag?.kind === "pinch" && this.pointers.size === 2) {
