@@ -158,15 +158,17 @@ def _graph(n_samples: int) -> HeatGraph:
 
 def standardised_view(X: Array, Y: Array | None, features: Any) -> View:
     """Some features, each divided by its standard deviation: within classes, if there are any."""
-    inside = _inside(X, features)
-    within = total = to_numpy(namespace(X).var(inside, axis=0))
+    xp, inside = namespace(X), _inside(X, features)
+    within = total = to_numpy(xp.var(inside, axis=0))
     if Y is not None:
         moments = class_moments(inside, like(Y, inside))
         within = np.diagonal(to_numpy(moments.covariance))
         total = np.diagonal(to_numpy(moments.total_covariance))
     # A feature that hardly varies within classes counts for a hundred times its deviation at most.
     variance = np.maximum(within, 1e-4 * total)
-    varies = total > 1e-12 * total.max()
+    # The deviation of a constant has the rounding of its value.
+    rounding = 100 * float(xp.finfo(inside.dtype).eps) * to_numpy(xp.max(xp.abs(inside), axis=0))
+    varies = total > np.maximum(1e-12 * total.max(), rounding**2)
     return View(features, varies / np.sqrt(np.where(varies, variance, 1.0)))
 
 

@@ -87,7 +87,9 @@ def solve_joint(
     problem = JointProblem.of(statistics, model.alpha)
     for attempt in range(schedule.attempts):
         mu = schedule.first_penalty(attempt)
-        with suppress(Diverged, *linalg_errors(starts[0])):
+        # What overflows is not finite, and so found to have diverged.
+        overflowing = np.errstate(over="ignore", invalid="ignore")
+        with suppress(Diverged, *linalg_errors(starts[0])), overflowing:
             columns = None
             if column_penalty is not None:
                 columns = ColumnSplit(problem, column_penalty, starts[0])
