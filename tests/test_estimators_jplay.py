@@ -305,7 +305,7 @@ def test_default_components_follow_the_rank():
     wide = JPlay(n_layers=2, solver=FastSchedule(max_iter=1)).fit(
         rng.random((80, 50)), np.arange(80) % 2
     )
-    assert wide.layer_sizes_[-1] == 20
+    assert wide.layer_sizes_[-1] == 30
 
 
 def test_centred_samples_get_an_affine_first_layer(digits):

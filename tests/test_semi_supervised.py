@@ -193,7 +193,7 @@ def test_prediction_loss_counts_labelled_samples_only(digits, few_labels):
     model = JPlay(n_components=10, n_layers=1).fit(X, few_labels)
     targets = encode_targets(few_labels, "auto")
     misfit = targets.Y - model.transform_layers(X)[-1] @ model.coef_.T
-    expected = 0.5 * float(targets.weight @ np.einsum("ij,ij->i", misfit, misfit))
+    expected = 0.5 * model.alpha * float(targets.weight @ np.einsum("ij,ij->i", misfit, misfit))
     assert_allclose(model.result_.objective_terms[-1].prediction, expected, rtol=1e-8)
 
 

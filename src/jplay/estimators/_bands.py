@@ -58,7 +58,7 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
         Number of random halves of the samples on which the choice is repeated for
         ``stability_``.
     n_components : int, default=None
-        Dimension of the subspace. ``None`` means 20 or twice the number of classes, whichever is
+        Dimension of the subspace. ``None`` means 30 or twice the number of classes, whichever is
         larger, or fewer if the samples' rank is smaller.
     alpha : float, default=10.0
         Weight of the prediction loss.

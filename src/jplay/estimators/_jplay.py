@@ -43,7 +43,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Dimension of the last subspace. ``None`` means 20 or twice the number of classes,
+        Dimension of the last subspace. ``None`` means 30 or twice the number of classes,
         whichever is larger, or fewer if the samples' rank is smaller. ``"auto"`` chooses it on
         the training samples: the smallest with a five-fold cross-validated score (accuracy, or
         squared loss for multi-label targets) within one standard error of the best.
@@ -51,7 +51,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         Number of projections, whose sizes are spaced evenly between the samples' rank and
         ``n_components``; or the size of each. ``"auto"`` chooses between 1, 2 and 3 as
         ``n_components`` does; among equals the smaller dimension, then the smaller depth.
-    alpha : float, default=1.0
+    alpha : float, default=3.0
         Weight of the prediction loss.
     beta : float, default=0.01
         Weight of the manifold term.
@@ -173,7 +173,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         n_components: int | Literal["auto"] | None = None,
         n_layers: int | Literal["auto"] | Sequence[int] = 1,
         *,
-        alpha: float = 1.0,
+        alpha: float = 3.0,
         beta: float = 0.01,
         gamma: float | LabelPenalty = 0.1,
         graph: Any = None,

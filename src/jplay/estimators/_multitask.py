@@ -46,7 +46,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
     ----------
     n_components : int or None, default=None
         Dimension of the last subspace. ``None`` means as many as the tasks would have one by
-        one, 20 or twice the number of classes each, or fewer if the samples' rank is smaller.
+        one, 30 or twice the number of classes each, or fewer if the samples' rank is smaller.
     n_layers : int or sequence of int, default=1
         Number of projections, or the size of each, see :class:`JPlay`.
     tasks : None, {"classification", "regression"} or dict, default=None

@@ -36,7 +36,7 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int or None, default=None
-        Dimension of the last subspace. ``None`` means 20 or twice the number of targets,
+        Dimension of the last subspace. ``None`` means 30 or twice the number of targets,
         whichever is larger, or fewer if the samples' rank is smaller.
     n_layers : int or sequence of int, default=1
         Number of projections, or the size of each, see :class:`JPlay`.

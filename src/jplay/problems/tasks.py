@@ -30,6 +30,10 @@ from jplay.solvers.samples import ArraySamples
 from jplay.solvers.schedules import FastSchedule, LayerSchedule, PaperSchedule
 from jplay.solvers.solve import solve
 
+LEAST_COMPONENTS = 30
+"""Of the last subspace, if the samples' rank and the user allow. With 20 instead, digits of 784
+pixels lose two to three points and the mean over 40 problems 0.1; with 40 nothing changes."""
+
 Report = Callable[[Any, Callable[[], dict]], Any]
 """Called with the solver's progress and a function that gives the attributes so far."""
 
@@ -57,7 +61,7 @@ class ChainTask:
         if n_components is None and isinstance(self.n_layers, Integral):
             # Several tasks have as many as they would have one by one.
             codes = [part.code for part in problem.parts or (problem,)]
-            wanted = sum(max(20, 2 * len(code.classes)) for code in codes if code is not None)
+            wanted = sum(max(LEAST_COMPONENTS, 2 * len(code.classes)) for code in codes if code is not None)
             n_components = min(wanted, problem.rank)
         return layer_sizes(self.n_layers, n_components, problem.rank)
 
