@@ -17,7 +17,7 @@ from jplay.numerics.eigen import range_basis, symmetrize
 from jplay.numerics.kernels import gaussian_similarities, median_distance, squared_distances
 from jplay.problems.problem import FitProblem, described
 from jplay.problems.solution import solve
-from jplay.problems.tasks import ChainTask
+from jplay.problems.tasks import ChainTask, MapTask
 from jplay.solvers.model import ModelSettings, collapse
 from jplay.solvers.schedules import FastSchedule
 
@@ -128,7 +128,9 @@ def supervised_view(
     classes, and no direction is shortened, instead of what suits a single J-Play best.
     """
     xp, inside = namespace(X), _inside(X, features)
-    task = ChainTask(None, 1, ModelSettings(alpha=1.0, beta=0.1, gamma=0.01), LOOSE)
+    # The whitener is all that is wanted of the decision, and if within classes not even that.
+    task_type = MapTask if within else ChainTask
+    task = task_type(None, 1, ModelSettings(alpha=1.0, beta=0.1, gamma=0.01), LOOSE)
     graph = _graph(inside.shape[0])
     try:
         with described(
@@ -230,7 +232,7 @@ def lifted_chain(
             class_weight=class_weight,
         ) as problem:
             size = None if n_components is None else min(n_components, problem.rank)
-            task = ChainTask(size, 1, model, LOOSE)
+            task = MapTask(size, 1, model, LOOSE)
             found = solve(problem, task).attributes
     except ValueError:  # all similarities are equal: nothing to learn but the shares of classes
         n_outputs = Y.shape[1]

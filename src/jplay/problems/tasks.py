@@ -106,6 +106,15 @@ class ChainTask:
 
 
 @dataclass(frozen=True)
+class MapTask(ChainTask):
+    """A chain of which the maps are wanted, and no decision by class means or neighbours."""
+
+    def _attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
+        label_coef = namespace(coef).astype(_in_units(coef, problem.code), problem.dtype)
+        return {"coef_": label_coef} | _map_attributes(problem, thetas)
+
+
+@dataclass(frozen=True)
 class RegressionTask(ChainTask):
     """A chain of projections for real targets, and their prediction from its features."""
 
