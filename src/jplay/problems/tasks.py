@@ -94,13 +94,18 @@ class ChainTask:
                     progress, lambda: self._attributes(problem, progress.thetas, progress.coef)
                 )
 
+        sizes = self.sizes(problem)
+        if isinstance(self.schedule, PaperSchedule):
+            start = problem.start
+        else:
+            start = problem.leading_start(sizes[0])
         return solve(
             problem.samples,
-            self.sizes(problem),
+            sizes,
             self.model,
             self.schedule,
             statistics=problem.statistics,
-            projections=problem.start,
+            projections=start,
             callback=callback,
         )
 
