@@ -157,7 +157,7 @@ def test_largest_ratio_bounds_the_quotient_and_is_reached(rank):
     rng = np.random.default_rng(rank)
     root = rng.normal(size=(6, rank))
     A, M = root @ root.T, root @ semidefinite(rank, 2, rng) @ root.T
-    bound = largest_ratio(M, eigenbasis(A))
+    bound = largest_ratio(M, A, eigenbasis(A))
     basis = scipy.linalg.orth(root)
     values = scipy.linalg.eigh(basis.T @ M @ basis, basis.T @ A @ basis, eigvals_only=True)
     assert bound == pytest.approx(values[-1], rel=1e-8)

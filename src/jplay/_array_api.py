@@ -93,6 +93,18 @@ def solve_positive(matrix: Array, right_hand_side: Array) -> Array:
     return namespace(matrix).linalg.solve(matrix, right_hand_side)
 
 
+def whitened_rows(matrix: Array, rows: Array) -> Array:
+    """Rows ``L^-1 x`` for a positive definite ``matrix = L L^T``.
+
+    Their inner products are ``x^T matrix^-1 x'``, for half of what the solutions themselves cost.
+    """
+    xp = namespace(matrix)
+    factor = xp.linalg.cholesky(matrix)
+    if is_numpy(matrix):
+        return scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T
+    return xp.linalg.solve(factor, rows.mT).mT
+
+
 def eigh(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of a symmetric ``matrix`` or a stack of them.
 
