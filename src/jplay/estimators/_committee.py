@@ -475,7 +475,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         codes = np.full(len(labels), len(present))
         codes[: len(known)] = known.argmax(axis=1)
         rows = landmark_indices(codes, more * self.n_landmarks, rng)
-        chain = lifted_chain(
+        chain, features = lifted_chain(
             inside.X,
             labels,
             known,
@@ -487,8 +487,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             **inside.options,
         )
         chain = _with_all_outputs(chain, present, Y.shape[1])
-        neighbors = chain(inside.X[: len(seen), :])[0]
-        member = Member(plan.kind, chain, neighbors, inside.Y, inside.weight)
+        member = Member(plan.kind, chain, features[: len(seen), :], inside.Y, inside.weight)
         votes = member.votes(training.X[unseen], (True, True), self.n_neighbors)
         return _in_single_precision(member, self.center_), unseen, votes
 
