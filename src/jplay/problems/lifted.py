@@ -225,9 +225,12 @@ def lifted_chain(
     features : array of shape (n_samples, n_components)
     """
     chain = LiftedChain(views, None, None, np.zeros((Y.shape[1], 0)))
+    xp = namespace(X)
     kernel = chain.kernel(X)
     basis = coordinate_basis(rows_of(kernel, rows), n_coordinates)
-    F = kernel @ basis
+    # The loose tolerance is far above the rounding of single precision, in which a pass over the
+    # samples and the search for neighbours take half of the time.
+    F = xp.astype(kernel @ basis, xp.float32)
     try:
         with described(
             F,
