@@ -173,7 +173,9 @@ def standardised_view(X: Array, Y: Array | None, features: Any) -> View:
         total = np.diagonal(to_numpy(moments.total_covariance))
     # A feature that hardly varies within classes counts for a hundred times its deviation at most.
     variance = np.maximum(within, 1e-4 * total)
-    varies = total > 1e-12 * total.max()
+    # What does not vary beyond rounding would be divided by that.
+    rounding = 100 * np.finfo(np.float64).eps * np.abs(to_numpy(inside)).max(axis=0)
+    varies = total > np.maximum(1e-12 * total.max(), rounding**2)
     return View(features, varies / np.sqrt(np.where(varies, variance, 1.0)))
 
 
