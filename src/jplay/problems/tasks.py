@@ -357,7 +357,7 @@ class LayerTask:
         [n_components] = layer_sizes(1, self.n_components, problem.rank)
         layer = autorule(
             problem.samples,
-            problem.statistics,
+            problem.statistics.reduced(),
             problem.start[:n_components, :],
             eta=self.eta,
             reconstruction=self.model.reconstruction,
