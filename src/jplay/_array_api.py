@@ -19,9 +19,10 @@ Array = Any
 def namespace(*arrays: Array) -> ModuleType:
     """Array namespace shared by ``arrays`` (NumPy, PyTorch, CuPy, array-api-strict)."""
     # Asked thousands of times in a small fit, and nearly always of plain NumPy arrays.
-    if all(type(array) is np.ndarray for array in arrays):
-        return array_api_compat.numpy
-    return array_api_compat.array_namespace(*arrays)
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return array_api_compat.array_namespace(*arrays)
+    return array_api_compat.numpy
 
 
 def is_numpy(array: Array) -> bool:
@@ -77,6 +78,8 @@ def largest_magnitude(array: Array) -> float:
 
 def identity(size: int, reference: Array) -> Array:
     """Identity matrix with library, device and dtype of ``reference``."""
+    if is_numpy(reference):
+        return np.eye(size, dtype=reference.dtype)
     xp = namespace(reference)
     return xp.eye(size, dtype=reference.dtype, device=array_api_compat.device(reference))
 
