@@ -230,9 +230,12 @@ def lifted_chain(
     xp = namespace(X)
     kernel = chain.kernel(X)
     basis = coordinate_basis(rows_of(kernel, rows), n_coordinates)
-    # The loose tolerance is far above the rounding of single precision, in which a pass over the
-    # samples and the search for neighbours take half of the time.
-    F = xp.astype(kernel @ basis, xp.float32)
+    F = kernel @ basis
+    if F.shape[0] > F.shape[1]:
+        # The loose tolerance is far above the rounding of single precision, in which a pass over
+        # the samples and the search for neighbours take half of the time. If there are as many
+        # coordinates as samples, their mean takes a direction away, which rounding would restore.
+        F = xp.astype(F, xp.float32)
     try:
         with described(
             F,
