@@ -145,6 +145,25 @@ def test_labels_are_those_of_the_largest_probability(digits, committee, monkeypa
     assert sum(voted) < 0.8 * all_votes
 
 
+def test_labels_are_found_in_single_precision_unless_they_are_close(digits, committee, monkeypatch):
+    _, _, X_test, _ = digits
+    ordered = np.sort(committee.predict_proba(X_test), axis=1)
+    rows = {np.dtype(np.float32): 0, np.dtype(np.float64): 0}
+    votes = Member.votes
+
+    def counted(self, X, *rest):
+        rows[X.dtype] += len(X)
+        return votes(self, X, *rest)
+
+    monkeypatch.setattr(Member, "votes", counted)
+    closest = np.argsort(ordered[:, -1] - ordered[:, -2])
+    committee.predict(X_test[closest[50:]])
+    assert rows[np.dtype(np.float64)] < 0.05 * rows[np.dtype(np.float32)]
+    rows[np.dtype(np.float64)] = 0
+    committee.predict(X_test[closest[:3]])
+    assert rows[np.dtype(np.float64)] > 0
+
+
 def test_single_precision_holds_far_from_the_origin(digits):
     X, y, X_test, _ = digits
     model = JPlayCommittee(15, random_state=0).fit(X + 100, y)

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from jplay import JPlay, LiftedJPlay
 from jplay.datasets import split_per_class
 from jplay.numerics.votes import expected_calibration_error
-from jplay.problems.lifted import View, mean_kernel, with_landmarks
+from jplay.problems.lifted import View, coordinate_basis, mean_kernel, with_landmarks
 
 
 def expected_failures(estimator):
@@ -127,3 +127,25 @@ def test_bad_widths_are_refused(digits):
     X, y, _, _ = digits
     with pytest.raises(ValueError, match="`widths` should be"):
         LiftedJPlay(widths=[0.0, 1.0]).fit(X, y)
+
+
+@pytest.mark.parametrize("n_coordinates", [40, 25])
+def test_inner_products_of_coordinates_are_the_kernel(n_coordinates):
+    landmarks = np.random.default_rng(0).normal(size=(40, 6))
+    view = with_landmarks(View(None, None), landmarks, np.arange(40), [0.5])
+    kernel = view.kernel(landmarks)
+    basis = coordinate_basis(kernel, n_coordinates)
+    values, vectors = np.linalg.eigh(kernel)
+    kept = slice(40 - n_coordinates, None)
+    nearest = (vectors[:, kept] * values[kept]) @ vectors[:, kept].T
+    assert basis.shape == (40, n_coordinates)
+    assert_allclose((kernel @ basis) @ (kernel @ basis).T, nearest, atol=1e-10)
+
+
+def test_coordinates_of_equal_landmarks_span_what_these_do():
+    landmarks = np.repeat(np.random.default_rng(0).normal(size=(10, 6)), 2, axis=0)
+    view = with_landmarks(View(None, None), landmarks, np.arange(20), [0.5])
+    kernel = view.kernel(landmarks)
+    basis = coordinate_basis(kernel, 20)
+    assert basis.shape == (20, 10)
+    assert_allclose((kernel @ basis) @ (kernel @ basis).T, kernel, atol=1e-10)

@@ -3,8 +3,12 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from jplay._array_api import eigh_generalized, solve_positive
-from jplay.numerics.eigen import leading_generalized_eigenvectors, range_basis
+from jplay._array_api import eigh_generalized, solve_positive, whitened_rows
+from jplay.numerics.eigen import (
+    is_well_conditioned,
+    leading_generalized_eigenvectors,
+    range_basis,
+)
 
 
 def random_pair(n_features, rank, seed=0):
@@ -61,6 +65,14 @@ def test_singular_problem_is_solved_within_the_range(rank, n_components):
     np.testing.assert_allclose(basis @ (basis.T @ vectors), vectors, atol=1e-10)
 
 
+@pytest.mark.parametrize(("smallest", "expected"), [(1e-3, True), (1e-6, False), (-1e-3, False)])
+def test_well_conditioned_matrices_have_no_small_eigenvalue(smallest, expected):
+    axes = scipy.linalg.orth(np.random.default_rng(0).normal(size=(30, 30)))
+    matrix = (axes * np.linspace(smallest, 1, 30)) @ axes.T
+    assert is_well_conditioned(matrix, 1e-5) is expected
+    assert not is_well_conditioned(array_api_strict.asarray(matrix), 1e-5)
+
+
 def test_leading_vector_maximises_the_quotient():
     a, b = random_pair(5, 5, seed=7)
     values, vectors = leading_generalized_eigenvectors(a, b, 1)
@@ -93,3 +105,10 @@ def test_regular_helpers_agree_over_array_libraries():
     np.testing.assert_allclose(values, eigh_generalized(a, b)[0], rtol=1e-8)
     np.testing.assert_allclose(vectors.T @ b @ vectors, np.eye(5), atol=1e-9)
     np.testing.assert_allclose(a @ vectors, b @ vectors * values, atol=1e-8)
+    whitened = whitened_rows(b, right.T)
+    np.testing.assert_allclose(
+        whitened @ whitened.T, right.T @ np.linalg.solve(b, right), rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        np.asarray(whitened_rows(strict_b, strict_right.mT)), whitened, rtol=1e-8
+    )

@@ -29,7 +29,11 @@ from jplay.solvers.descent import (
 )
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.moments import first_moments, forward, label_coef, total, weighted_terms
-from jplay.solvers.pretraining import starting_projections
+from jplay.solvers.pretraining import (
+    independent_features,
+    locality_preserving_projections,
+    starting_projections,
+)
 from jplay.solvers.samples import ArraySamples
 from jplay.solvers.schedules import FastSchedule
 
@@ -157,10 +161,48 @@ def test_largest_ratio_bounds_the_quotient_and_is_reached(rank):
     rng = np.random.default_rng(rank)
     root = rng.normal(size=(6, rank))
     A, M = root @ root.T, root @ semidefinite(rank, 2, rng) @ root.T
-    bound = largest_ratio(M, eigenbasis(A))
+    bound = largest_ratio(M, A, eigenbasis(A))
     basis = scipy.linalg.orth(root)
     values = scipy.linalg.eigh(basis.T @ M @ basis, basis.T @ A @ basis, eigvals_only=True)
     assert bound == pytest.approx(values[-1], rel=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_roots_of_few_samples_have_the_moments_of_the_reduced_ones(weighted):
+    statistics = make_samples(25, weighted=weighted).statistics()
+    reduced = statistics.reduced()
+    assert statistics.X_root.shape == (25, 7)
+    assert reduced.X_root.shape == (10, 7)
+    for few, fewer in zip(statistics.label_roots, reduced.label_roots, strict=True):
+        np.testing.assert_allclose(moments_of(few), moments_of(fewer), atol=1e-12)
+
+
+def moments_of(roots):
+    both = np.hstack(roots)
+    return both.T @ both
+
+
+def with_last_feature(last):
+    samples = make_samples()
+    X = np.column_stack([samples.X, last(samples.X)])
+    return ArraySamples(X, samples.Y, samples.affinity).statistics()
+
+
+def test_few_projections_are_the_first_of_all():
+    statistics = with_last_feature(lambda X: np.full(len(X), 1.3))
+    independent = independent_features(statistics)
+    np.testing.assert_array_equal(independent, np.arange(8) < 7)
+    expected = locality_preserving_projections(statistics)
+    assert expected.shape == (7, 8)
+    for count in (3, 7, 9):
+        found = locality_preserving_projections(statistics, count, independent=independent)
+        np.testing.assert_allclose(found, expected[:count], atol=1e-9)
+
+
+def test_dependent_features_are_left_to_the_eigenvectors():
+    statistics = with_last_feature(lambda X: X[:, 0] - X[:, 1])
+    assert independent_features(statistics) is None
+    assert locality_preserving_projections(statistics, 3).shape == (3, 8)
 
 
 @pytest.mark.parametrize("reconstruction", [True, False])

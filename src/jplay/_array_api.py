@@ -19,9 +19,10 @@ Array = Any
 def namespace(*arrays: Array) -> ModuleType:
     """Array namespace shared by ``arrays`` (NumPy, PyTorch, CuPy, array-api-strict)."""
     # Asked thousands of times in a small fit, and nearly always of plain NumPy arrays.
-    if all(type(array) is np.ndarray for array in arrays):
-        return array_api_compat.numpy
-    return array_api_compat.array_namespace(*arrays)
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return array_api_compat.array_namespace(*arrays)
+    return array_api_compat.numpy
 
 
 def is_numpy(array: Array) -> bool:
@@ -77,6 +78,8 @@ def largest_magnitude(array: Array) -> float:
 
 def identity(size: int, reference: Array) -> Array:
     """Identity matrix with library, device and dtype of ``reference``."""
+    if is_numpy(reference):
+        return np.eye(size, dtype=reference.dtype)
     xp = namespace(reference)
     return xp.eye(size, dtype=reference.dtype, device=array_api_compat.device(reference))
 
@@ -91,6 +94,18 @@ def solve_positive(matrix: Array, right_hand_side: Array) -> Array:
         factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
         return scipy.linalg.cho_solve(factor, right_hand_side, check_finite=False)
     return namespace(matrix).linalg.solve(matrix, right_hand_side)
+
+
+def whitened_rows(matrix: Array, rows: Array) -> Array:
+    """Rows ``L^-1 x`` for a positive definite ``matrix = L L^T``.
+
+    Their inner products are ``x^T matrix^-1 x'``, for half of what the solutions themselves cost.
+    """
+    xp = namespace(matrix)
+    factor = xp.linalg.cholesky(matrix)
+    if is_numpy(matrix):
+        return scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T
+    return xp.linalg.solve(factor, rows.mT).mT
 
 
 def eigh(matrix: Array) -> tuple[Array, Array]:

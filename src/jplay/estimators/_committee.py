@@ -96,6 +96,10 @@ _MEMBERS_BETWEEN = 3
 """Members that vote before samples whose labels are decided are left out."""
 _KEPT_SHARE = 0.9
 """Of the samples, below which it pays to leave the others out."""
+_CLOSE = 0.01
+"""Lead of a label, in shares of all votes, up to which it is found again in the precision of the
+samples. On 9,671 pixels of Indian Pines single precision moved the votes of one in a hundred by as
+much, and changed no label with a larger lead."""
 _DEVICE_ROWS = 2**19
 _MAX_THREADS = 4
 """That fit members: they share one interpreter, and sixteen took longer than four."""
@@ -286,8 +290,9 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     the number of samples; a prediction costs the same for every sample at most. ``predict`` takes
     less time than ``predict_proba``: a label is final once the votes still to come cannot change
     it. Beyond its members a prediction needs memory for the similarities of 2,048 samples at a
-    time on each thread. It runs in the precision of the samples: single precision is twice as
-    fast and decides alike.
+    time on each thread. Probabilities are computed in the precision of the samples: single
+    precision is twice as fast. Labels are found in single precision, and only those that are close
+    in that of the samples.
 
     Predictions for samples on another device (PyTorch, CuPy) run there. Members are fitted and
     kept in host memory: each is a small problem, which takes less time there.
@@ -475,7 +480,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         codes = np.full(len(labels), len(present))
         codes[: len(known)] = known.argmax(axis=1)
         rows = landmark_indices(codes, more * self.n_landmarks, rng)
-        chain = lifted_chain(
+        chain, features = lifted_chain(
             inside.X,
             labels,
             known,
@@ -487,8 +492,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             **inside.options,
         )
         chain = _with_all_outputs(chain, present, Y.shape[1])
-        neighbors = chain(inside.X[: len(seen), :])[0]
-        member = Member(plan.kind, chain, neighbors, inside.Y, inside.weight)
+        member = Member(plan.kind, chain, features[: len(seen), :], inside.Y, inside.weight)
         votes = member.votes(training.X[unseen], (True, True), self.n_neighbors)
         return _in_single_precision(member, self.center_), unseen, votes
 
@@ -622,8 +626,20 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         return self._calibrated(sum(self._votes(X, *ballot) for ballot in ballots))
 
     def _leading(self, X, ballots):
-        """Sums of votes of a few samples until no further vote can change their labels."""
+        """Sums of votes of a few samples until no further vote can change their labels.
+
+        In single precision, which takes half of the time. Labels that are close are decided in
+        the precision of the samples.
+        """
         X = self._inputs(X)
+        if X.dtype == np.float32:
+            return self._sums(X, ballots)[0]
+        sums, close = self._sums(X.astype(np.float32), ballots, _CLOSE)
+        sums[close] = self._sums(X[close], ballots)[0]
+        return sums
+
+    def _sums(self, X, ballots, margin=0.0):
+        """Sums of votes until labels lead by a margin, and the samples whose labels never do."""
         sums = np.zeros((len(X), len(self.classes_)), dtype=X.dtype)
         undecided, total, left = np.arange(len(X)), sums, 1.0
         for number, (member, shares) in enumerate(ballots, 1):
@@ -632,11 +648,11 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             if number % _MEMBERS_BETWEEN and number < len(ballots):
                 continue
             sums[undecided] = total
-            kept = ~decided(total, left)
-            if kept.sum() < _KEPT_SHARE * len(kept):
+            kept = ~decided(total, left + margin)
+            if kept.sum() < _KEPT_SHARE * len(kept) or number == len(ballots):
                 undecided, total = undecided[kept], total[kept]
                 X = np.compress(kept, X.T, axis=1).T
-        return sums
+        return sums, undecided
 
     def _inputs(self, X):
         """Samples as members see them: without unit, and seen from the mean.

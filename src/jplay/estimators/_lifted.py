@@ -201,7 +201,7 @@ class LiftedJPlay(
         codes = np.full(len(X), known.shape[1])
         codes[: len(known)] = known.argmax(axis=1)
         rows = landmark_indices(codes, self.n_landmarks, rng)
-        return lifted_chain(
+        chain, _ = lifted_chain(
             X,
             marks,
             known,
@@ -214,6 +214,7 @@ class LiftedJPlay(
             sample_weight=weight,
             class_weight=class_weight,
         )
+        return chain
 
     def _best_sharpness(self, X, known, marks, weight, rng):
         """Factor that makes the labels of samples left out most likely."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jplay._array_api import Array, identity, like, namespace, solve_positive, to_numpy
+from jplay._array_api import Array, identity, like, namespace, to_numpy, whitened_rows
 from jplay.numerics.eigen import symmetrize
 
 _LEAST_SHARE_OF_TOTAL = 1e-4
@@ -222,14 +222,14 @@ def left_out_scores(
     size = Y @ moments.sizes
     grow = size / xp.where(size > 1, size - 1, xp.ones_like(size))
     residual = X - Y @ means
-    pulled_means = solve_positive(shrunk, means.mT)
-    pulled = solve_positive(shrunk, residual.mT).mT
-    own = xp.sum(residual * pulled, axis=1)
+    whitened = whitened_rows(shrunk, xp.concat([means, residual]))
+    means, residual = whitened[: means.shape[0], :], whitened[means.shape[0] :, :]
+    own = xp.sum(residual * residual, axis=1)
     # Distances to all means from those to the own one: d_c = r + m - m_c.
-    apart = (Y @ means) @ pulled_means
-    to_means = pulled @ means.mT
+    apart = Y @ (means @ means.mT)
+    to_means = residual @ means.mT
     own_mean = xp.sum(Y * to_means, axis=1)
-    norms = xp.sum(means * pulled_means.mT, axis=1)
+    norms = xp.sum(means * means, axis=1)
     own_norm = Y @ norms
     cross = own[:, None] + own_mean[:, None] - to_means
     distance = 2 * cross - own[:, None] + own_norm[:, None] - 2 * apart + norms[None, :]

@@ -1,6 +1,9 @@
 """Generalised symmetric eigenproblems whose right-hand matrix may be singular."""
 
-from jplay._array_api import Array, namespace
+import numpy as np
+from scipy.linalg import lapack
+
+from jplay._array_api import Array, is_numpy, namespace
 
 
 def symmetrize(matrix: Array) -> Array:
@@ -30,6 +33,23 @@ def range_basis(matrix: Array, rtol: float | None = None) -> tuple[Array, Array]
     # Rounding may leave a matrix of zeros with nothing but negative eigenvalues.
     rank = int(xp.sum(xp.astype(values > rtol * xp.max(xp.abs(values)), xp.int64)))
     return values[values.shape[0] - rank :], vectors[:, vectors.shape[1] - rank :]
+
+
+def is_well_conditioned(matrix: Array, rtol: float) -> bool:
+    """Whether all eigenvalues of a symmetric ``matrix`` are clearly above ``rtol`` of the largest.
+
+    A Cholesky factor tells in a tenth of the time that the eigenvalues take, by an estimate that is
+    rarely wrong by more than a factor of three. ``False`` in case of doubt, and for arrays that
+    LAPACK cannot take.
+    """
+    if not is_numpy(matrix) or matrix.dtype != np.float64:
+        return False
+    factor, failed = lapack.dpotrf(matrix, lower=True)
+    if failed:
+        return False
+    # The ratio of the extreme eigenvalues is at least the reciprocal condition in this norm.
+    reciprocal, _ = lapack.dpocon(factor, np.linalg.norm(matrix, 1), uplo="L")
+    return bool(reciprocal > 10 * rtol)
 
 
 def leading_generalized_eigenvectors(

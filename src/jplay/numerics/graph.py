@@ -20,6 +20,7 @@ from jplay._array_api import (
 
 EXACT_UP_TO = 50_000  # samples; the exact search grows with their square
 _BLOCK_ELEMENTS = 4_000_000  # 32 MB in double precision
+_CACHED_ELEMENTS = 50_000  # of differences between samples at a time: they stay in cache
 _DEVICE_BLOCK_ELEMENTS = 2**28  # 2 GiB in double precision
 _DEVICE_DISTANCES = 2**30  # at a time; 4 GiB in single precision
 _GRAM_ROWS = 8192  # of one block of the Laplacian's moments: a few megabytes
@@ -48,7 +49,7 @@ def nearest_neighbors(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.n
         Sorted by distance, the sample itself left out.
     squared_distances : ndarray of shape (n_samples, n_neighbors), float64
     """
-    n_samples, n_features = X.shape
+    n_samples = X.shape[0]
     squared_norms = np.einsum("ij,ij->i", X, X)
     indices = np.empty((n_samples, n_neighbors), dtype=np.intp)
     squared_distances = np.empty((n_samples, n_neighbors))
@@ -56,7 +57,7 @@ def nearest_neighbors(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.n
     # eight cover them, and a bound too large costs only a second look.
     rounding = 8 * np.finfo(squared_norms.dtype).eps * float(squared_norms.max())
     n_candidates = min(n_neighbors + _SPARE_CANDIDATES, n_samples - 1)
-    block = max(1, _BLOCK_ELEMENTS // max(n_samples, n_candidates * n_features))
+    block = max(1, _BLOCK_ELEMENTS // n_samples)
     for start in range(0, n_samples, block):
         rows = slice(start, min(start + block, n_samples))
         approximate = X[rows] @ X.T
@@ -88,8 +89,13 @@ def _nearest_candidates(
     X: np.ndarray, centres: np.ndarray, candidates: np.ndarray, n_neighbors: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest of each centre's ``candidates``, which are in order, by exact distance."""
-    differences = X[candidates].astype(np.float64) - centres[:, None, :]
-    exact = np.einsum("ijk,ijk->ij", differences, differences)
+    exact = np.empty(candidates.shape)
+    block = max(1, _CACHED_ELEMENTS // (candidates.shape[1] * X.shape[1]))
+    for start in range(0, len(candidates), block):
+        rows = slice(start, start + block)
+        differences = X[candidates[rows]].astype(np.float64, copy=False)
+        differences -= centres[rows, None, :]
+        np.einsum("ijk,ijk->ij", differences, differences, out=exact[rows])
     order = np.argsort(exact, axis=1, kind="stable")[:, :n_neighbors]
     return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(exact, order, axis=1)
 

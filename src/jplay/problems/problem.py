@@ -24,7 +24,7 @@ from jplay.problems.checks import check_scale
 from jplay.problems.first_layer import FirstLayer, first_layer_of
 from jplay.problems.graphs import as_graph, build_affinity
 from jplay.problems.targets import TargetCode, Targets, encode_real_targets, encode_targets
-from jplay.solvers.pretraining import locality_preserving_projections
+from jplay.solvers.pretraining import independent_features, locality_preserving_projections
 from jplay.solvers.samples import ArraySamples, Samples, Statistics
 from jplay.solvers.threads import sample_threads
 
@@ -82,10 +82,22 @@ class FitProblem:
         """Locality preserving projections, as many as the samples' rank."""
         return locality_preserving_projections(self.statistics)
 
+    @cached_property
+    def _independent(self) -> Any:
+        return independent_features(self.statistics)
+
     @property
     def rank(self) -> int:
         """Dimension that the samples span around their mean."""
-        return self.start.shape[0]
+        return self.start.shape[0] if self._independent is None else int(self._independent.sum())
+
+    def leading_start(self, n_components: int) -> Any:
+        """The first of the locality preserving projections, up to rounding; at least so many."""
+        if self._independent is None:
+            return self.start
+        return locality_preserving_projections(
+            self.statistics, n_components, independent=self._independent
+        )
 
     @property
     def labelled_sum(self) -> Any:

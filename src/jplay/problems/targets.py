@@ -346,9 +346,11 @@ def _check_classes(summary: TargetSummary, unlabelled: Any) -> None:
     classes = summary.values
     if classes.dtype.kind == "f" and np.isnan(classes).any():
         raise ValueError("Input y contains NaN. Drop the samples without a label.")
-    # scikit-learn warns if most samples have a class of their own: let it see whether they do.
+    # scikit-learn warns if most samples have a class of their own: let it see whether they do. To
+    # whole numbers that occur often it has no objection, which takes it as long as a small solve.
     share = 1 if 2 * len(classes) > summary.counts.sum() else 2
-    check_classification_targets(np.repeat(classes, share))
+    if share == 1 or classes.dtype.kind not in "biu":
+        check_classification_targets(np.repeat(classes, share))
     if len(classes) < 2:
         remedy = "Add samples of another class, or use AutoRULe for data without labels."
         if summary.n_missing:

@@ -98,15 +98,29 @@ class ChainTask:
                     progress, lambda: self._attributes(problem, progress.thetas, progress.coef)
                 )
 
+        sizes = self.sizes(problem)
+        if isinstance(self.schedule, PaperSchedule):
+            start = problem.start
+        else:
+            start = problem.leading_start(sizes[0])
         return solve(
             problem.samples,
-            self.sizes(problem),
+            sizes,
             self.model,
             self.schedule,
             statistics=problem.statistics,
-            projections=problem.start,
+            projections=start,
             callback=callback,
         )
+
+
+@dataclass(frozen=True)
+class MapTask(ChainTask):
+    """A chain of which the maps are wanted, and no decision by class means or neighbours."""
+
+    def _attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
+        label_coef = namespace(coef).astype(_in_units(coef, problem.code), problem.dtype)
+        return {"coef_": label_coef} | _map_attributes(problem, thetas)
 
 
 @dataclass(frozen=True)
@@ -347,7 +361,7 @@ class LayerTask:
         [n_components] = layer_sizes(1, self.n_components, problem.rank)
         layer = autorule(
             problem.samples,
-            problem.statistics,
+            problem.statistics.reduced(),
             problem.start[:n_components, :],
             eta=self.eta,
             reconstruction=self.model.reconstruction,

@@ -73,8 +73,7 @@ def solve_alternating(
     -------
     SolverResult
     """
-    if statistics is None:
-        statistics = samples.statistics()
+    statistics = (samples.statistics() if statistics is None else statistics).reduced()
 
     def report_pretraining(done: int, total: int) -> None:
         if callback is not None:

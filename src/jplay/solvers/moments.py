@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from jplay._array_api import Array, identity, namespace, solve_positive
+from jplay._array_api import Array, identity, is_numpy, namespace, solve_positive
 from jplay.numerics.eigen import symmetrize
 from jplay.numerics.lasso import sparse_rows
 from jplay.solvers.model import ModelWeights
@@ -135,8 +135,9 @@ def _task_coef(B: Array, C: Array, model: ModelWeights) -> Array:
 
 def trace(matrix: Array) -> Array:
     """Trace that broadcasts against matrices."""
-    xp = namespace(matrix)
-    return xp.linalg.trace(matrix)[..., None, None]
+    if is_numpy(matrix):  # several in each iteration, of which the namespace would take the most
+        return matrix.trace(axis1=-2, axis2=-1)[..., None, None]
+    return namespace(matrix).linalg.trace(matrix)[..., None, None]
 
 
 def total(matrix: Array) -> Array:

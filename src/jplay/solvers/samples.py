@@ -31,7 +31,7 @@ is kept between passes.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -46,6 +46,7 @@ from jplay.numerics.prox import project_constraints, project_nonnegative, projec
 T = TypeVar("T")
 
 _ROOT_ROWS = 8192  # rows of one QR factorisation: far more than columns, yet a few megabytes
+_FEW_TIMES = 4  # rows per column up to which a factorisation costs more than the rows themselves
 _DEVICE_ROWS = 1_000_000  # rows that are copied to double precision at a time
 _BLOCK_BYTES = 300_000  # of one (block, n_out) array: the pass keeps about five in cache
 
@@ -58,7 +59,7 @@ class Statistics:
     """
 
     X_root: Array
-    """Few rows ``R_X`` with ``R_X^T R_X = X^T X``, see ``Y_root``."""
+    """Rows ``R_X`` with ``R_X^T R_X = X^T X``, see ``Y_root``: few, or the samples if these are."""
     Y_root: Array
     """``R_Y`` with ``R_Y^T R_Y = Y^T Y`` and ``R_X^T R_Y = X^T Y``.
 
@@ -89,6 +90,12 @@ class Statistics:
     @property
     def n_features(self) -> int:
         return self.sample_sum.shape[0]
+
+    def reduced(self) -> "Statistics":
+        """The same with no more rows than columns in the roots, for solvers that use them often."""
+        X_root, Y_root = reduced_rows(self.X_root, self.Y_root)
+        task_roots = self.task_roots and tuple(reduced_rows(X, Y) for X, Y in self.task_roots)
+        return replace(self, X_root=X_root, Y_root=Y_root, task_roots=task_roots)
 
     def projected(self, theta: Array) -> "Statistics":
         """Statistics of ``X Theta^T``, without looking at the samples again."""
@@ -238,20 +245,27 @@ class ArraySamples:
             return [function(rows) for rows in self._chunks]
         return list(self.pool.map(function, self._chunks))
 
+    def _weighted(self, rows: slice, weight: Array | None) -> tuple[Array, Array]:
+        """Samples and labels of some rows in float64, times the roots of their weights."""
+        X, Y = (array[rows].astype(np.float64, copy=False) for array in (self.X, self.Y))
+        if weight is None:
+            return X, Y
+        scale = np.sqrt(weight[rows])[:, None]
+        return X * scale, np.where(scale > 0, Y, 0) * scale
+
     def _root(self, rows: slice, weight: Array | None = None) -> tuple[Array, Array]:
         """Root of the moments of some rows, block after block in float64."""
         X_root, Y_root = (np.zeros((0, array.shape[1])) for array in (self.X, self.Y))
         for start in range(rows.start, rows.stop, _ROOT_ROWS):
-            block = slice(start, min(start + _ROOT_ROWS, rows.stop))
-            X, Y = self.X[block], self.Y[block]
-            if weight is not None:
-                scale = np.sqrt(weight[block])[:, None]
-                X, Y = X * scale, np.where(scale > 0, Y, 0) * scale
+            X, Y = self._weighted(slice(start, min(start + _ROOT_ROWS, rows.stop)), weight)
             X_root, Y_root = reduced_rows(np.concatenate([X_root, X]), np.concatenate([Y_root, Y]))
         return X_root, Y_root
 
     def _roots(self, weight: Array | None = None) -> tuple[Array, Array]:
         """Roots of all samples: of the roots of the chunks, which hold their moments."""
+        few = min(_ROOT_ROWS, _FEW_TIMES * (self.X.shape[1] + self.Y.shape[1]))
+        if self.pool is None and self.X.shape[0] <= few:
+            return self._weighted(slice(0, self.X.shape[0]), weight)
         roots = self._map(lambda rows: self._root(rows, weight))
         return reduced_rows(*(np.concatenate(parts) for parts in zip(*roots, strict=True)))
 
