@@ -60,8 +60,8 @@ class ChainTask:
         n_components = self.n_components
         if n_components is None and isinstance(self.n_layers, Integral):
             # Several tasks have as many as they would have one by one.
-            codes = [part.code for part in problem.parts or (problem,)]
-            wanted = sum(max(LEAST_COMPONENTS, 2 * len(code.classes)) for code in codes if code is not None)
+            codes = [part.code for part in problem.parts or (problem,) if part.code is not None]
+            wanted = sum(max(LEAST_COMPONENTS, 2 * len(code.classes)) for code in codes)
             n_components = min(wanted, problem.rank)
         return layer_sizes(self.n_layers, n_components, problem.rank)
 
