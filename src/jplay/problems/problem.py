@@ -24,7 +24,7 @@ from jplay.problems.checks import check_scale
 from jplay.problems.first_layer import FirstLayer, first_layer_of
 from jplay.problems.graphs import as_graph, build_affinity
 from jplay.problems.targets import TargetCode, Targets, encode_real_targets, encode_targets
-from jplay.solvers.pretraining import independent_features, locality_preserving_projections
+from jplay.solvers.pretraining import has_full_rank, locality_preserving_projections
 from jplay.solvers.samples import ArraySamples, Samples, Statistics
 from jplay.solvers.threads import sample_threads
 
@@ -83,21 +83,19 @@ class FitProblem:
         return locality_preserving_projections(self.statistics)
 
     @cached_property
-    def _independent(self) -> Any:
-        return independent_features(self.statistics)
+    def _full_rank(self) -> bool:
+        return has_full_rank(self.statistics)
 
     @property
     def rank(self) -> int:
         """Dimension that the samples span around their mean."""
-        return self.start.shape[0] if self._independent is None else int(self._independent.sum())
+        return self.statistics.n_features if self._full_rank else self.start.shape[0]
 
     def leading_start(self, n_components: int) -> Any:
         """The first of the locality preserving projections, up to rounding; at least so many."""
-        if self._independent is None:
+        if not self._full_rank:
             return self.start
-        return locality_preserving_projections(
-            self.statistics, n_components, independent=self._independent
-        )
+        return locality_preserving_projections(self.statistics, n_components, full_rank=True)
 
     @property
     def labelled_sum(self) -> Any:

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import array_api_compat
-import numpy as np
 import scipy.linalg
 
-from jplay._array_api import Array, is_numpy, namespace, zeros_like_shape
+from jplay._array_api import Array, namespace, zeros_like_shape
 from jplay.numerics.eigen import (
     is_well_conditioned,
     leading_generalized_eigenvectors,
@@ -27,7 +26,7 @@ _START_SIZE = 0.7
 
 
 def locality_preserving_projections(
-    statistics: Statistics, n_components: int | None = None, *, independent: Array | None = None
+    statistics: Statistics, n_components: int | None = None, *, full_rank: bool = False
 ) -> Array:
     r"""Largest solutions of ``X^T W X a = lambda X^T D X a`` for centred samples (Eq. 3).
 
@@ -47,8 +46,8 @@ def locality_preserving_projections(
     statistics : Statistics
     n_components : int, default=None
         ``None`` means as many as the samples support.
-    independent : array of bool of shape (n_features,), default=None
-        What :func:`independent_features` says of the samples. A few projections then take a third
+    full_rank : bool, default=False
+        Whether :func:`has_full_rank` says so of the samples. A few projections then take a third
         of the time.
 
     Returns
@@ -60,22 +59,20 @@ def locality_preserving_projections(
     degree_gram, rtol = _centred_degree_gram(statistics)
     # Constant shifts are in the null space of the Laplacian, so only D feels the centring.
     affinity_gram = degree_gram - statistics.laplacian_gram
-    if independent is None or n_components is None:
-        _, vectors = leading_generalized_eigenvectors(
-            affinity_gram, degree_gram, n_components, rtol=rtol
-        )
-    else:
+    if full_rank and n_components is not None:
         # A Cholesky factor whitens as well as all eigenvectors do.
-        inside = np.ix_(independent, independent)
-        size = int(independent.sum())
-        _, found = scipy.linalg.eigh(
-            symmetrize(affinity_gram[inside]),
-            degree_gram[inside],
+        size = degree_gram.shape[0]
+        _, vectors = scipy.linalg.eigh(
+            symmetrize(affinity_gram),
+            degree_gram,
             subset_by_index=[max(0, size - n_components), size - 1],
             check_finite=False,
         )
-        vectors = np.zeros((len(independent), found.shape[1]))
-        vectors[independent] = found[:, ::-1]
+        vectors = vectors[:, ::-1]
+    else:
+        _, vectors = leading_generalized_eigenvectors(
+            affinity_gram, degree_gram, n_components, rtol=rtol
+        )
     theta = vectors.mT / xp.linalg.vector_norm(vectors, axis=0)[:, None]
     sums = theta @ statistics.sample_sum
     # |sum_i z_i| <= sqrt(n) |z|. A sum below a millionth of that bound is the rounding of centred
@@ -93,18 +90,9 @@ def locality_preserving_projections(
     return xp.where(sums[:, None] < 0, -theta, theta)
 
 
-def independent_features(statistics: Statistics) -> Array | None:
-    """Which features vary, (n_features,), if those clearly are independent; ``None`` if in doubt.
-
-    The constant feature of an affine layer is one that does not.
-    """
-    centred, rtol = _centred_degree_gram(statistics)
-    if not is_numpy(centred):
-        return None
-    variances = centred.diagonal()
-    varies = variances > rtol * variances.max()
-    clear = varies.any() and is_well_conditioned(centred[np.ix_(varies, varies)], rtol)
-    return varies if clear else None
+def has_full_rank(statistics: Statistics) -> bool:
+    """Whether samples clearly span all directions around their mean; ``False`` if in doubt."""
+    return is_well_conditioned(*_centred_degree_gram(statistics))
 
 
 def _centred_degree_gram(statistics: Statistics) -> tuple[Array, float]:
