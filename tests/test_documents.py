@@ -29,7 +29,7 @@ OPTIONAL = {
 MARK = re.compile(r"<!-- (not run|needs): (\S.*?) -->\n\Z")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 TOP_PAGES = ("CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")
-BUILT = {"_build", "auto_examples", "generated"}
+BUILT = {"_build", "auto_examples", "generated", "commands.md"}
 
 
 def pages():

@@ -76,8 +76,8 @@ def test_run_figures_are_those_of_the_model(iris_run):
     run, model, X, y = iris_run
     assert np.trace(run.confusion) / len(TEST) == pytest.approx(model.score(X[TEST], y[TEST]))
     assert run.class_counts == {"Training": [25, 25, 25], "Test": [25, 25, 25]}
-    knn = KNeighborsClassifier(1).fit(model.transform(X[TRAIN]), y[TRAIN])
-    assert run.layer_accuracy[-1] == knn.score(model.transform(X[TEST]), y[TEST])
+    knn = KNeighborsClassifier(1).fit(model.transform_layers(X[TRAIN])[-1], y[TRAIN])
+    assert run.layer_accuracy[-1] == knn.score(model.transform_layers(X[TEST])[-1], y[TEST])
     np.testing.assert_allclose(
         np.sum(list(run.objective.values()), axis=0), model.objective_history_
     )
