@@ -30,7 +30,7 @@ from jplay.solvers.descent import (
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.moments import first_moments, forward, label_coef, total, weighted_terms
 from jplay.solvers.pretraining import (
-    independent_features,
+    has_full_rank,
     locality_preserving_projections,
     starting_projections,
 )
@@ -189,20 +189,20 @@ def with_last_feature(last):
 
 
 def test_few_projections_are_the_first_of_all():
-    statistics = with_last_feature(lambda X: np.full(len(X), 1.3))
-    independent = independent_features(statistics)
-    np.testing.assert_array_equal(independent, np.arange(8) < 7)
+    statistics = make_samples().statistics()
+    assert has_full_rank(statistics)
     expected = locality_preserving_projections(statistics)
-    assert expected.shape == (7, 8)
+    assert expected.shape == (7, 7)
     for count in (3, 7, 9):
-        found = locality_preserving_projections(statistics, count, independent=independent)
+        found = locality_preserving_projections(statistics, count, full_rank=True)
         np.testing.assert_allclose(found, expected[:count], atol=1e-9)
 
 
-def test_dependent_features_are_left_to_the_eigenvectors():
-    statistics = with_last_feature(lambda X: X[:, 0] - X[:, 1])
-    assert independent_features(statistics) is None
-    assert locality_preserving_projections(statistics, 3).shape == (3, 8)
+@pytest.mark.parametrize("last", [lambda X: np.full(len(X), 1.3), lambda X: X[:, 0] - X[:, 1]])
+def test_dependent_features_are_left_to_the_eigenvectors(last):
+    statistics = with_last_feature(last)
+    assert not has_full_rank(statistics)
+    assert locality_preserving_projections(statistics).shape == (7, 8)
 
 
 @pytest.mark.parametrize("reconstruction", [True, False])
