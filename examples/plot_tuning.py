@@ -14,9 +14,9 @@ from jplay.datasets import make_hyperspectral_scene
 
 scene = make_hyperspectral_scene(48, 48, n_bands=60, n_classes=6, similarity=0.8, random_state=0)
 X, y = scene.data[scene.train_indices], scene.target[scene.train_indices]
-weights = [0.01, 0.1, 1.0, 10.0, 100.0]
+alphas, gammas = [0.03, 0.3, 3.0, 30.0, 300.0], [0.001, 0.01, 0.1, 1.0, 10.0]
 search = JPlaySearchCV(
-    {"alpha": weights, "gamma": weights}, estimator=JPlay(n_components=8), cv=3
+    {"alpha": alphas, "gamma": gammas}, estimator=JPlay(n_components=8), cv=3
 ).fit(X, y)
 print("best:", search.best_params_)
 
@@ -28,12 +28,12 @@ image = ax.imshow(scores, origin="lower", cmap="viridis")
 for (row, column), score in np.ndenumerate(scores):
     color = "white" if score < (scores.min() + scores.max()) / 2 else "black"
     ax.text(column, row - 0.28, f"{score:.0f}", ha="center", va="center", color=color)
-place = {value: number for number, value in enumerate(weights)}
-best, default = search.best_params_, JPlay()
-ax.plot(place[best["gamma"]], place[best["alpha"]], "o", ms=16, mfc="none", mec="red", mew=3)
-ax.plot(place[default.gamma], place[default.alpha], "x", ms=11, color="red", mew=3)
-ax.set_xticks(range(5), weights)
-ax.set_yticks(range(5), weights)
+best, default = search.best_params_, JPlay().get_params()
+for weights, color, marker, size in ((best, "none", "o", 16), (default, "red", "x", 11)):
+    place = gammas.index(weights["gamma"]), alphas.index(weights["alpha"])
+    ax.plot(*place, marker, ms=size, mfc=color, mec="red", mew=3)
+ax.set_xticks(range(5), gammas)
+ax.set_yticks(range(5), alphas)
 ax.set(xlabel="gamma", ylabel="alpha", title="Accuracy in cross-validation")
 figure.colorbar(image, label="Accuracy (%)")
 plt.show()
