@@ -438,19 +438,16 @@ def test_onnxruntime_agrees(iris, tmp_path, dtype, target):
         "two": y > 1,
         "several": np.column_stack([y > 1, y > 2]).astype(int),
     }[target]
-    model = _fit(X, y)
+    model = _fit(X, y, alpha=1.0)
     path = export_onnx(model, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     samples = np.vstack([X, np.zeros((1, 4), dtype)])
     features, scores, label = session.run(["features", "scores", "label"], {"X": samples})
-
-    def assert_near(found, expected):  # the sample of zeros shows how large the intercepts are
-        scale = max(1.0, np.abs(expected).max())
-        np.testing.assert_allclose(found / scale, expected / scale, atol=1e-5)
-
-    assert_near(features, model.transform(samples))
+    np.testing.assert_allclose(features, model.transform(samples), atol=1e-5)
+    expected = model.decision_function(samples)
     found = scores[:, 1] - scores[:, 0] if target == "two" else scores
-    assert_near(found, model.decision_function(samples))
+    scale = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(found / scale, expected / scale, atol=1e-5)
     np.testing.assert_array_equal(label, model.predict(samples))
 
 
