@@ -184,7 +184,7 @@ def batched_eigh(torch, batch=1250):
 
 
 def committee(torch, X, y, n=2_000_000):
-    """A committee with defaults: fits by threads and by processes, predictions of pixels."""
+    """A committee with defaults: fits on host and device, predictions of pixels."""
     from jplay import JPlayCommittee
 
     def fitted(n_jobs):
@@ -196,7 +196,16 @@ def committee(torch, X, y, n=2_000_000):
     model, report["fit_by_threads_s"] = fitted(None)
     rows = np.random.default_rng(0).integers(len(X), size=n)
     pixels = torch.asarray(X[rows], dtype=torch.float32, device="cuda")
+    device_X, device_y = (torch.asarray(part, device="cuda") for part in (X, y))
     with sklearn.config_context(array_api_dispatch=True):
+        torch.cuda.reset_peak_memory_stats()
+        for name in ("first_fit_on_device_s", "fit_on_device_s"):
+            start = time.perf_counter()
+            on_device = JPlayCommittee(random_state=0).fit(device_X, device_y)
+            report[name] = time.perf_counter() - start
+        report["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
+        both = on_device.predict(pixels[:50_000]) == model.predict(pixels[:50_000])
+        report["labels_as_fitted_on_host"] = float(both.double().mean())
         report["labels_per_s"] = n / timed(lambda: model.predict(pixels), torch, repeats=2)
         report["probabilities_per_s"] = n / timed(
             lambda: model.predict_proba(pixels), torch, repeats=2

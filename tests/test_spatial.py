@@ -27,6 +27,7 @@ from jplay.numerics.spatial import (
     window_affinity,
 )
 from jplay.problems.lifted import supervised_view
+from jplay.problems.stacks import Inputs
 
 
 @pytest.fixture(scope="module")
@@ -270,11 +271,11 @@ def test_views_of_a_scene_have_unit_variance_within_classes():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 400)
     X = rng.normal(size=(1200, 5)) * [0.1, 0.2, 0.3, 0.4, 0.5] + 3 * rng.random((3, 5))[y]
-    view = supervised_view(X, y, None, within=True)
+    view = supervised_view(Inputs(X, y), None, within=True)
     Z = X @ view.matrix.T
     means = np.stack([Z[y == k].mean(axis=0) for k in range(3)])
     assert_allclose(np.cov((Z - means[y]).T), np.eye(Z.shape[1]), atol=0.2)
-    usual = X @ supervised_view(X, y, None).matrix.T
+    usual = X @ supervised_view(Inputs(X, y), None).matrix.T
     assert np.trace(np.cov((usual - np.stack([usual[y == k].mean(0) for k in range(3)])[y]).T)) < (
         Z.shape[1] - 0.5
     ), "a single J-Play shortens directions in which classes do not differ"

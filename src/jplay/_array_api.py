@@ -29,6 +29,11 @@ def is_numpy(array: Array) -> bool:
     return isinstance(array, np.ndarray)
 
 
+def in_host_memory(array: Array) -> bool:
+    """Whether NumPy can read ``array`` where it is."""
+    return is_numpy(array) or "cpu" in str(array_api_compat.device(array)).lower()
+
+
 def to_numpy(array: Array) -> np.ndarray:
     """Copy ``array`` to host memory as a NumPy array; NumPy arrays pass through."""
     if is_numpy(array):

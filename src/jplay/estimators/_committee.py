@@ -12,7 +12,15 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from jplay._array_api import Array, is_numpy, like, namespace, to_numpy
+from jplay._array_api import (
+    Array,
+    in_host_memory,
+    is_numpy,
+    like,
+    namespace,
+    rows_of,
+    to_numpy,
+)
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import OutputClassifier
 from jplay.estimators._rowwise import by_rows
@@ -34,13 +42,17 @@ from jplay.numerics.votes import (
     vote_weights,
 )
 from jplay.problems.lifted import (
+    Lift,
     LiftedChain,
     View,
     lifted_chain,
+    lifted_chains,
     standardised_view,
     supervised_view,
+    supervised_views,
     with_landmarks,
 )
+from jplay.problems.stacks import Inputs
 from jplay.problems.targets import classes_like, encode_targets, marked
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.threads import available_threads, sample_threads
@@ -101,6 +113,8 @@ _CLOSE = 0.01
 samples. On 9,671 pixels of Indian Pines single precision moved the votes of one in a hundred by as
 much, and changed no label with a larger lead."""
 _DEVICE_ROWS = 2**19
+_SIMILARITIES_AT_ONCE = 2**27
+"""Of all members that are fitted together on a device: 1 GiB."""
 _MAX_THREADS = 4
 """That fit members: they share one interpreter, and sixteen took longer than four."""
 
@@ -159,7 +173,7 @@ class Training:
         others = _at_most(max(0, limit - len(seen)), others, rng)
         return replace(
             self,
-            X=self.X[np.concatenate([seen, others])],
+            X=rows_of(self.X, np.concatenate([seen, others])),
             Y=self.Y[seen],
             folds=self.folds[seen],
             weight=None if self.weight is None else self.weight[seen],
@@ -178,19 +192,15 @@ class Training:
         """Targets in plain numbers from indicators ``Y``, -1 for samples without label."""
         return marked(Y, self.X.shape[0], self.multilabel)
 
-    @property
-    def options(self) -> dict:
-        """Of a fit to these samples."""
+    def inputs(self, Y: np.ndarray) -> Inputs:
+        """These samples with targets from indicators ``Y``, as a fit takes them."""
         if self.weight is None:
             weight = None
         else:
             n_others = self.X.shape[0] - len(self.Y)
             weight = np.concatenate([self.weight, np.ones(n_others)])
-        return {
-            "unlabelled": -1 if self.partial else None,
-            "sample_weight": weight,
-            "class_weight": self.class_weight,
-        }
+        marker = -1 if self.partial else None
+        return Inputs(self.X, self.marks(Y), marker, weight, self.class_weight)
 
 
 @dataclass(frozen=True)
@@ -202,6 +212,43 @@ class Plan:
     """Which samples it does not see; ``None`` if it sees all."""
     width: float
     seed: int
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What one member sees; all that is drawn at random is drawn here."""
+
+    plan: Plan
+    inside: Training
+    """The samples that it learns from."""
+    unseen: np.ndarray
+    """Which samples it has not seen and votes on."""
+    present: np.ndarray
+    """Which classes or labels its samples have."""
+    features: np.ndarray | None
+    """Which features it sees; ``None`` for all."""
+    landmarks: np.ndarray
+    """Which of its samples are the landmarks."""
+
+    @property
+    def sort(self) -> str:
+        """What it sees first, see :data:`KINDS`."""
+        return KINDS[self.plan.kind][0]
+
+    @property
+    def known(self) -> np.ndarray:
+        """Indicators of the classes that are present."""
+        return self.inside.Y[:, self.present]
+
+    @property
+    def inputs(self) -> Inputs:
+        """Samples and targets, as a fit takes them."""
+        return self.inside.inputs(self.known)
+
+    @property
+    def size(self) -> int:
+        """Number of similarities between samples and landmarks."""
+        return self.inside.X.shape[0] * len(self.landmarks)
 
 
 class JPlayCommittee(OutputClassifier, BaseEstimator):
@@ -294,8 +341,9 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     precision is twice as fast. Labels are found in single precision, and only those that are close
     in that of the samples.
 
-    Predictions for samples on another device (PyTorch, CuPy) run there. Members are fitted and
-    kept in host memory: each is a small problem, which takes less time there.
+    Fits and predictions run where the samples are. On a device (PyTorch, CuPy) members of one
+    shape are fitted as one batch, with at most 1 GiB of similarities at a time; ``n_jobs`` has no
+    say there. Fitted members are kept in host memory.
 
     Examples
     --------
@@ -382,16 +430,17 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         )
         self.classes_ = classes_like(targets.code.classes, y)
         self.multilabel_ = targets.code.multilabel
-        X = to_numpy(X).astype(np.float64)
-        self.scale_ = _common_scale(X)
-        self.center_ = _center(X, self.scale_)
-        X = self._inputs(X) + self.center_
+        host_X = to_numpy(X).astype(np.float64)
+        self.scale_ = _common_scale(host_X)
+        self.center_ = _center(host_X, self.scale_)
+        X = host_X if in_host_memory(X) else like(X, X, dtype=namespace(X).float64)
+        X = self._inputs(X) + like(self.center_, X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         training, rows = self._training(X, targets, rng)
         n_trials = self.n_trials
         if n_trials is None:
             n_trials = round(TRIALS_PER_MEMBER * self.n_estimators)
-        kinds = _kinds(self.views, X)
+        kinds = _kinds(self.views, host_X)
         if n_trials and training.partial:
             # Labels are few: none of them may go without a judgement.
             n_trials = max(n_trials, N_FOLDS * len(kinds))
@@ -422,7 +471,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         labelled = targets.labelled if weight is None else targets.labelled & (weight > 0)
         rows = np.flatnonzero(labelled)
         if len(rows) < len(labelled):
-            X = X[np.concatenate([rows, np.flatnonzero(~labelled)])]
+            X = rows_of(X, np.concatenate([rows, np.flatnonzero(~labelled)]))
         if weight is not None:
             weight = weight[rows] / weight[rows].mean()
             weight = None if np.allclose(weight, 1, rtol=1e-12) else weight
@@ -446,6 +495,10 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         return known, trials
 
     def _fit_members(self, training, plans):
+        """A member of every plan, which samples it has not seen, and its votes on those."""
+        if not in_host_memory(training.X):
+            drafts = [self._draft(training, plan) for plan in plans]
+            return [fitted for run in _runs(drafts) for fitted in self._fit_together(training, run)]
         if self.n_jobs is None:
             n_jobs = min(_MAX_THREADS, available_threads())
         else:
@@ -457,7 +510,30 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             )
 
     def _fit_member(self, training, plan):
-        """A member, which samples it has not seen, and its votes on those."""
+        draft = self._draft(training, plan)
+        view = self._view(draft)
+        if view is None:
+            view = supervised_view(draft.inputs, draft.features, within=self._whitened_within)
+        return self._seated(training, draft, *lifted_chain(self._lift(draft, view)))
+
+    def _fit_together(self, training, drafts):
+        """The same for several members on a device, stages of one shape as one stack."""
+        views = [self._view(draft) for draft in drafts]
+        supervised = [i for i, view in enumerate(views) if view is None]
+        found = supervised_views(
+            [drafts[i].inputs for i in supervised],
+            [drafts[i].features for i in supervised],
+            within=self._whitened_within,
+        )
+        for i, view in zip(supervised, found, strict=True):
+            views[i] = view
+        lifts = [self._lift(draft, view) for draft, view in zip(drafts, views, strict=True)]
+        return [
+            self._seated(training, draft, *chain)
+            for draft, chain in zip(drafts, lifted_chains(lifts), strict=True)
+        ]
+
+    def _draft(self, training, plan):
         rng, Y = np.random.default_rng(plan.seed), training.Y
         on_trial = plan.fold is not None
         unseen = np.flatnonzero(training.folds == plan.fold) if on_trial else training.folds[:0]
@@ -473,32 +549,14 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         present = np.arange(Y.shape[1])
         if not self.multilabel_:
             present = np.flatnonzero(inside.Y.any(axis=0))
-        known = inside.Y[:, present]
-        labels = inside.marks(known)
-        view = self._view(inside, labels, known, plan, rng)
-        more = MORE_LANDMARKS if view.normalised else 1
-        codes = np.full(len(labels), len(present))
-        codes[: len(known)] = known.argmax(axis=1)
-        rows = landmark_indices(codes, more * self.n_landmarks, rng)
-        chain, features = lifted_chain(
-            inside.X,
-            labels,
-            known,
-            [with_landmarks(view, inside.X, rows, [plan.width])],
-            rows,
-            model=SECOND,
-            n_components=len(present) + EXTRA_COMPONENTS,
-            n_coordinates=max(1, more * self.n_coordinates // (2 if on_trial else 1)),
-            **inside.options,
-        )
-        chain = _with_all_outputs(chain, present, Y.shape[1])
-        member = Member(plan.kind, chain, features[: len(seen), :], inside.Y, inside.weight)
-        votes = member.votes(training.X[unseen], (True, True), self.n_neighbors)
-        return _in_single_precision(member, self.center_), unseen, votes
+        features = self._features(plan, len(seen), training.X.shape[1], rng)
+        codes = np.full(inside.X.shape[0], len(present))
+        codes[: len(seen)] = inside.Y[:, present].argmax(axis=1)
+        landmarks = landmark_indices(codes, _more(plan) * self.n_landmarks, rng)
+        return Draft(plan, inside, unseen, present, features, landmarks)
 
-    def _view(self, inside, labels, Y, plan, rng):
-        """What a member sees first."""
-        n_samples, n_features = len(Y), inside.X.shape[1]
+    def _features(self, plan, n_samples, n_features, rng):
+        """Which features a member sees; ``None`` for all."""
         sort, size = KINDS[plan.kind]
         if sort == "supervised":
             size = supervised_subset_sizes(n_samples, n_features)[size]
@@ -508,17 +566,43 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
                 size = min(size, max(1, int(limit)))
         else:
             size = max(min(6, n_features), int(size * n_features))
-        features = None
-        if size < n_features:
-            features = np.sort(rng.choice(n_features, size, replace=False))
-        if sort == "supervised":
-            return supervised_view(
-                inside.X, labels, features, within=self._whitened_within, **inside.options
-            )
-        if sort == "standardised":
-            known = inside.X[: len(Y)]
-            return standardised_view(known, None if self.multilabel_ else Y, features)
-        return View(features, None, normalised=sort == "normalised")
+        if size >= n_features:
+            return None
+        return np.sort(rng.choice(n_features, size, replace=False))
+
+    def _view(self, draft):
+        """What a member sees first, if no J-Play has to find it; else ``None``."""
+        if draft.sort == "supervised":
+            return None
+        if draft.sort == "standardised":
+            known = draft.inside.X[: len(draft.inside.Y), :]
+            Y = None if self.multilabel_ else draft.known
+            return standardised_view(known, Y, draft.features)
+        return View(draft.features, None, normalised=draft.sort == "normalised")
+
+    def _lift(self, draft, view):
+        n_coordinates = _more(draft.plan) * self.n_coordinates
+        if draft.plan.fold is not None:
+            n_coordinates = max(1, n_coordinates // 2)
+        return Lift(
+            draft.inputs,
+            draft.known,
+            [with_landmarks(view, draft.inside.X, draft.landmarks, [draft.plan.width])],
+            draft.landmarks,
+            SECOND,
+            len(draft.present) + EXTRA_COMPONENTS,
+            n_coordinates,
+        )
+
+    def _seated(self, training, draft, chain, features):
+        """The member with a fitted chain, which samples it has not seen, and its votes on those."""
+        inside = draft.inside
+        chain = _with_all_outputs(chain, draft.present, training.Y.shape[1])
+        neighbors = features[: len(inside.Y), :]
+        member = Member(draft.plan.kind, chain, neighbors, inside.Y, inside.weight)
+        votes = member.votes(rows_of(training.X, draft.unseen), (True, True), self.n_neighbors)
+        votes = [to_numpy(vote) for vote in votes]
+        return _in_single_precision(member, self.center_), draft.unseen, votes
 
     def _weigh(self, trials, training, kinds):
         """Sharpness and weight of every sort of vote, from votes on samples not seen.
@@ -767,6 +851,23 @@ def _members_by_share(shares, n_members):
     return counts
 
 
+def _more(plan):
+    """How many times as many landmarks and coordinates a member has."""
+    return MORE_LANDMARKS if KINDS[plan.kind][0] == "normalised" else 1
+
+
+def _runs(drafts):
+    """Drafts in runs whose similarities fit into memory together."""
+    runs, left = [], 0
+    for draft in drafts:
+        if draft.size > left:
+            runs.append([])
+            left = _SIMILARITIES_AT_ONCE
+        runs[-1].append(draft)
+        left -= draft.size
+    return runs
+
+
 def _can_learn(Y, multilabel):
     """Whether samples with these targets are enough for a member."""
     return len(Y) >= 4 and (multilabel or np.count_nonzero(Y.any(axis=0)) > 1)
@@ -784,7 +885,7 @@ def _with_all_outputs(chain, present, n_outputs):
     if len(present) == n_outputs:
         return chain
     coef = np.zeros((n_outputs, chain.coef.shape[1]))
-    coef[present] = chain.coef
+    coef[present] = to_numpy(chain.coef)
     return replace(chain, coef=coef)
 
 
@@ -796,14 +897,15 @@ def _in_single_precision(member, center):
     """
 
     def single(array):
-        return None if array is None else array.astype(np.float32)
+        return None if array is None else to_numpy(array).astype(np.float32)
 
     def seen_from(view):
         if view.normalised:
             features = slice(None) if view.features is None else view.features
             return replace(view, origin=single(center[features]), landmarks=single(view.landmarks))
         shift = view.outputs(center[None, :])
-        return replace(view, matrix=single(view.matrix), landmarks=single(view.landmarks - shift))
+        landmarks = to_numpy(view.landmarks) - shift
+        return replace(view, matrix=single(view.matrix), landmarks=single(landmarks))
 
     chain = member.chain
     return replace(

@@ -25,8 +25,9 @@ from jplay.estimators._rowwise import by_rows
 from jplay.numerics.discriminant import whitening
 from jplay.numerics.lift import landmark_indices
 from jplay.numerics.votes import softmax
-from jplay.problems.lifted import View, lifted_chain, with_landmarks
+from jplay.problems.lifted import Lift, View, lifted_chain, with_landmarks
 from jplay.problems.problem import described
+from jplay.problems.stacks import Inputs
 from jplay.problems.targets import classes_like, encode_targets, marked
 from jplay.solvers.model import ModelSettings
 
@@ -201,19 +202,16 @@ class LiftedJPlay(
         codes = np.full(len(X), known.shape[1])
         codes[: len(known)] = known.argmax(axis=1)
         rows = landmark_indices(codes, self.n_landmarks, rng)
-        chain, _ = lifted_chain(
-            X,
-            marks,
+        lift = Lift(
+            Inputs(X, marks, -1, weight, class_weight),
             known,
             [with_landmarks(view, X, rows, self.widths) for view in views],
             rows,
-            model=ModelSettings(alpha=self.alpha, beta=self.beta, gamma=self.gamma),
-            n_components=self.n_components_,
-            n_coordinates=self.n_coordinates,
-            unlabelled=-1,
-            sample_weight=weight,
-            class_weight=class_weight,
+            ModelSettings(alpha=self.alpha, beta=self.beta, gamma=self.gamma),
+            self.n_components_,
+            self.n_coordinates,
         )
+        chain, _ = lifted_chain(lift)
         return chain
 
     def _best_sharpness(self, X, known, marks, weight, rng):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import lapack
 
-from jplay._array_api import Array, is_numpy, namespace
+from jplay._array_api import Array, eigh, identity, is_numpy, namespace
 
 
 def symmetrize(matrix: Array) -> Array:
@@ -39,10 +39,10 @@ def is_well_conditioned(matrix: Array, rtol: float) -> bool:
     """Whether all eigenvalues of a symmetric ``matrix`` are clearly above ``rtol`` of the largest.
 
     A Cholesky factor tells in a tenth of the time that the eigenvalues take, by an estimate that is
-    rarely wrong by more than a factor of three. ``False`` in case of doubt, and for arrays that
-    LAPACK cannot take.
+    rarely wrong by more than a factor of three. ``False`` in case of doubt, for stacks, and for
+    arrays that LAPACK cannot take.
     """
-    if not is_numpy(matrix) or matrix.dtype != np.float64:
+    if not is_numpy(matrix) or matrix.dtype != np.float64 or matrix.ndim != 2:
         return False
     factor, failed = lapack.dpotrf(matrix, lower=True)
     if failed:
@@ -50,6 +50,40 @@ def is_well_conditioned(matrix: Array, rtol: float) -> bool:
     # The ratio of the extreme eigenvalues is at least the reciprocal condition in this norm.
     reciprocal, _ = lapack.dpocon(factor, np.linalg.norm(matrix, 1), uplo="L")
     return bool(reciprocal > 10 * rtol)
+
+
+def stacked_generalized_eigenvectors(
+    a: Array, b: Array, n_components: int, rtol: Array
+) -> tuple[Array, Array]:
+    """:func:`leading_generalized_eigenvectors`, the largest first, for stacks of matrices.
+
+    Problems may differ in rank, and arrays cannot: directions in which ``b`` is zero come last.
+
+    Parameters
+    ----------
+    a, b : arrays of shape (n_problems, n_features, n_features)
+    n_components : int
+    rtol : array of shape (n_problems,)
+        Relative rank tolerance on the eigenvalues of each ``b``.
+
+    Returns
+    -------
+    vectors : array of shape (n_problems, n_features, n_components)
+        Zero beyond the rank.
+    ranks : array of shape (n_problems,)
+    """
+    xp = namespace(a, b)
+    scales, axes = eigh(symmetrize(b))
+    kept = scales > rtol[:, None] * xp.max(xp.abs(scales), axis=1, keepdims=True)
+    whitener = xp.where(kept, scales, xp.ones_like(scales)) ** -0.5
+    whitener = axes * xp.where(kept, whitener, xp.zeros_like(whitener))[:, None, :]
+    reduced = symmetrize(whitener.mT @ a @ whitener)
+    # Below every eigenvalue, since none is larger than the norm.
+    last = -1 - xp.linalg.vector_norm(reduced, axis=(1, 2))[:, None]
+    diagonal = xp.where(kept, xp.zeros_like(scales), last * xp.ones_like(scales))
+    _, vectors = eigh(reduced + diagonal[:, :, None] * identity(a.shape[-1], a))
+    vectors = xp.flip(vectors, axis=2)[:, :, :n_components]
+    return whitener @ vectors, xp.sum(xp.astype(kept, xp.int64), axis=1)
 
 
 def leading_generalized_eigenvectors(

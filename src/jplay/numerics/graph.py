@@ -385,13 +385,18 @@ def neighbor_graph(
     graph : NeighborGraph
     bandwidth : float
     """
-    xp = namespace(X)
-    n_samples = X.shape[0]
     indices, distances = _neighbor_lists(X, n_neighbors)
     if bandwidth == "median":
         bandwidth = median_bandwidth(to_numpy(distances[:, n_neighbors - 1 :]))
-    weights = xp.exp(distances / (-2 * bandwidth**2))
-    positions = like(np.arange(n_samples), X, dtype=xp.int64)
+    weights = namespace(X).exp(distances / (-2 * bandwidth**2))
+    return symmetric_lists(indices, weights), float(bandwidth)
+
+
+def symmetric_lists(indices: Array, weights: Array) -> NeighborGraph:
+    """The symmetric graph ``max(W, W^T)`` of neighbour lists with symmetric weights."""
+    xp = namespace(weights)
+    n_samples, n_neighbors = indices.shape
+    positions = like(np.arange(n_samples), indices)
     mutual = []
     block = max(1, _DEVICE_BLOCK_ELEMENTS // n_neighbors**2)
     for start in range(0, n_samples, block):
@@ -401,8 +406,7 @@ def neighbor_graph(
             xp.take(indices, listed, axis=0), (rows.stop - start, n_neighbors, n_neighbors)
         )
         mutual.append(xp.any(theirs == positions[rows][:, None, None], axis=2))
-    weights = xp.where(xp.concat(mutual), weights / 2, weights)
-    return NeighborGraph(indices, weights), float(bandwidth)
+    return NeighborGraph(indices, xp.where(xp.concat(mutual), weights / 2, weights))
 
 
 def neighbor_laplacian_gram(X: Array, graph: NeighborGraph) -> tuple[Array, Array, Array, float]:

@@ -5,20 +5,22 @@ J-Play sees similarities: bounded and non-negative, as its constraints ask.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from jplay._array_api import Array, like, namespace, rows_of, to_numpy
+from jplay._array_api import Array, eigh, like, namespace, rows_of, to_numpy
 from jplay.blocks.graph import HeatGraph
 from jplay.numerics.discriminant import class_moments, shrunk_covariance, whitening
 from jplay.numerics.eigen import is_well_conditioned, range_basis, symmetrize
 from jplay.numerics.kernels import gaussian_similarities, median_distance, squared_distances
 from jplay.problems.problem import FitProblem, described
 from jplay.problems.solution import solve
-from jplay.problems.tasks import ChainTask, MapTask
+from jplay.problems.stacks import Inputs, solve_together
+from jplay.problems.tasks import ChainTask, MapTask, Solution
 from jplay.solvers.model import ModelSettings, collapse
 from jplay.solvers.schedules import FastSchedule
 
@@ -118,34 +120,58 @@ class LiftedChain:
         return features, (like(self.coef, X) @ features.mT).mT
 
 
-def supervised_view(
-    X: Array,
-    y: Array,
-    features: Any,
-    *,
-    within: bool = False,
-    unlabelled: Any = None,
-    **weights: Any,
-) -> View:
+def supervised_view(inputs: Inputs, features: Any, *, within: bool = False) -> View:
     """J-Play on some features, whitened; the features themselves if it finds no subspace.
 
     With ``within`` they are whitened by a covariance that is shrunk towards variances within
     classes, and no direction is shortened, instead of what suits a single J-Play best.
     """
-    xp, inside = namespace(X), _inside(X, features)
-    # The whitener is all that is wanted of the decision, and if within classes not even that.
-    task_type = MapTask if within else ChainTask
-    task = task_type(None, 1, ModelSettings(alpha=1.0, beta=0.1, gamma=0.01), LOOSE)
-    graph = _graph(inside.shape[0])
+    chosen = replace(inputs, X=_inside(inputs.X, features))
     try:
-        with described(
-            inside, y, graph=graph, tuned=False, unlabelled=unlabelled, **weights
-        ) as problem:
-            found = solve(problem, task).attributes
-            whitener = _whitener_within(problem, found) if within else found["whitener_"]
+        with _described(chosen) as problem:
+            solution = solve(problem, _view_task(within))
+            return _whitened_view(problem, solution, chosen.X, features, within)
     except ValueError:  # constant or degenerate features
         return View(features, None)
+
+
+def supervised_views(
+    inputs: Sequence[Inputs], features: Sequence[Any], *, within: bool = False
+) -> list[View]:
+    """:func:`supervised_view` of many, those of one shape as one stack."""
+    chosen = [
+        replace(own, X=_inside(own.X, own_features))
+        for own, own_features in zip(inputs, features, strict=True)
+    ]
+    found = solve_together(chosen, [_view_task(within)] * len(chosen))
+    return [
+        supervised_view(own, own_features, within=within)
+        if solved is None
+        else _whitened_view(*solved, inside.X, own_features, within)
+        for own, inside, own_features, solved in zip(inputs, chosen, features, found, strict=True)
+    ]
+
+
+def _view_task(within: bool) -> ChainTask:
+    # The whitener is all that is wanted of the decision, and if within classes not even that.
+    task_type = MapTask if within else ChainTask
+    return task_type(None, 1, ModelSettings(alpha=1.0, beta=0.1, gamma=0.01), LOOSE)
+
+
+def _described(inputs: Inputs) -> AbstractContextManager[FitProblem]:
+    """The problem of unscaled samples, with the usual graph."""
+    graph = _graph(inputs.X.shape[0])
+    return described(inputs.X, inputs.y, graph=graph, tuned=False, **inputs.of_targets)
+
+
+def _whitened_view(
+    problem: FitProblem, solution: Solution, inside: Array, features: Any, within: bool
+) -> View:
+    """What J-Play on the features ``inside`` has found, as a view."""
+    found = solution.attributes
+    whitener = _whitener_within(problem, found) if within else found["whitener_"]
     slopes = found["coef_"] @ found["components_"]
+    xp = namespace(slopes)
     relevance = xp.linalg.vector_norm(slopes - xp.mean(slopes, axis=0), axis=0)
     relevance = to_numpy(relevance * xp.std(inside, axis=0))
     return View(features, whitener @ found["components_"], relevance=relevance)
@@ -186,77 +212,98 @@ def with_landmarks(view: View, X: Array, rows: Any, widths: Sequence[float]) -> 
     return replace(view, landmarks=landmarks, widths=tuple(unit * width for width in widths))
 
 
-def lifted_chain(
-    X: Array,
-    y: Array,
-    Y: Array,
-    views: list[View],
-    rows: Any,
-    *,
-    model: ModelSettings,
-    n_components: int | None,
-    n_coordinates: int,
-    unlabelled: Any = None,
-    sample_weight: Any = None,
-    class_weight: Any = None,
-) -> tuple[LiftedChain, Array]:
+@dataclass(frozen=True)
+class Lift:
+    """What is asked of one lifted chain."""
+
+    inputs: Inputs
+    Y: Any
+    """(n_labelled, n_outputs) indicators of the labelled samples, which come first."""
+    views: list[View]
+    """With landmarks, the same samples in each."""
+    rows: Any
+    """Which samples are the landmarks."""
+    model: ModelSettings
+    n_components: int
+    n_coordinates: int
+    """How many coordinates of the similarities are kept, those of the largest eigenvalues."""
+
+    def kernel(self) -> Array:
+        """Similarity of the samples to landmarks."""
+        return LiftedChain(self.views, None, None, None).kernel(self.inputs.X)
+
+    def second_stage(self, kernel: Array, basis: Array) -> Inputs:
+        """Coordinates of the similarities in the place of the samples."""
+        F = kernel @ basis
+        if F.shape[0] > F.shape[1]:
+            # The loose tolerance is far above the rounding of single precision, in which a pass
+            # over the samples and the search for neighbours take half of the time. If there are as
+            # many coordinates as samples, their mean takes a direction away, which rounding
+            # would restore.
+            F = namespace(F).astype(F, namespace(F).float32)
+        return replace(self.inputs, X=F)
+
+    def task(self, rank: int) -> MapTask:
+        """The second J-Play on coordinates of some rank."""
+        return MapTask(min(self.n_components, rank), 1, self.model, LOOSE)
+
+    def chain(
+        self, kernel: Array, basis: Array, solution: Solution | None
+    ) -> tuple[LiftedChain, Array]:
+        """The chain, and the features of the samples.
+
+        Without a solution all similarities are equal: nothing to learn but the shares of classes.
+        """
+        if solution is None:
+            n_outputs = self.Y.shape[1]
+            read_out = np.zeros((len(self.rows), n_outputs))
+            chain = LiftedChain(self.views, read_out, self.Y.mean(axis=0), np.eye(n_outputs))
+        else:
+            found = solution.attributes
+            read_out = basis @ like(found["components_"], basis).mT
+            chain = LiftedChain(self.views, read_out, found["intercept_"], found["coef_"])
+        return chain, chain.features(kernel)
+
+
+def lifted_chain(lift: Lift) -> tuple[LiftedChain, Array]:
     """Fit J-Play on similarities to landmarks; with the features of the samples.
 
     Coordinates whose inner products are the kernel (Nystroem) stand for the similarities, see
     :func:`coordinate_basis`. What reads them out reads out the kernel through the same matrix.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    y : ndarray
-        Targets of the samples, as J-Play takes them.
-    Y : ndarray of shape (n_labelled, n_outputs)
-        Indicators of the labelled samples, which come first.
-    views : list of View
-        With landmarks, the same samples in each.
-    rows : ndarray of int
-        Which samples are the landmarks.
-    model : ModelSettings
-    n_components : int or None
-    n_coordinates : int
-        How many coordinates are kept, those of the largest eigenvalues.
-
-    Returns
-    -------
-    chain : LiftedChain
-    features : array of shape (n_samples, n_components)
     """
-    chain = LiftedChain(views, None, None, np.zeros((Y.shape[1], 0)))
-    xp = namespace(X)
-    kernel = chain.kernel(X)
-    basis = coordinate_basis(rows_of(kernel, rows), n_coordinates)
-    F = kernel @ basis
-    if F.shape[0] > F.shape[1]:
-        # The loose tolerance is far above the rounding of single precision, in which a pass over
-        # the samples and the search for neighbours take half of the time. If there are as many
-        # coordinates as samples, their mean takes a direction away, which rounding would restore.
-        F = xp.astype(F, xp.float32)
+    kernel = lift.kernel()
+    basis = coordinate_basis(rows_of(kernel, lift.rows), lift.n_coordinates)
+    return lift.chain(kernel, basis, _second_solution(lift, lift.second_stage(kernel, basis)))
+
+
+def _second_solution(lift: Lift, stage: Inputs) -> Solution | None:
+    """The second J-Play; ``None`` if all similarities are equal."""
     try:
-        with described(
-            F,
-            y,
-            sample_weight,
-            graph=_graph(F.shape[0]),
-            tuned=False,
-            unlabelled=unlabelled,
-            class_weight=class_weight,
-        ) as problem:
-            size = None if n_components is None else min(n_components, problem.rank)
-            task = MapTask(size, 1, model, LOOSE)
-            found = solve(problem, task).attributes
-    except ValueError:  # all similarities are equal: nothing to learn but the shares of classes
-        n_outputs = Y.shape[1]
-        read_out, offset = np.zeros((len(rows), n_outputs)), Y.mean(axis=0)
-        chain = LiftedChain(views, read_out, offset, np.eye(n_outputs))
-    else:
-        read_out = basis @ found["components_"].mT
-        chain = LiftedChain(views, read_out, found["intercept_"], found["coef_"])
-    return chain, chain.features(kernel)
+        with _described(stage) as problem:
+            return solve(problem, lift.task(problem.rank))
+    except ValueError:
+        return None
+
+
+def lifted_chains(lifts: Sequence[Lift]) -> list[tuple[LiftedChain, Array]]:
+    """:func:`lifted_chain` of many, eigenbases and solves of one shape as one stack."""
+    kernels = [lift.kernel() for lift in lifts]
+    bases = coordinate_bases(
+        [rows_of(kernel, lift.rows) for lift, kernel in zip(lifts, kernels, strict=True)],
+        [lift.n_coordinates for lift in lifts],
+    )
+    stages = [
+        lift.second_stage(kernel, basis)
+        for lift, kernel, basis in zip(lifts, kernels, bases, strict=True)
+    ]
+    tasks = [lift.task(stage.X.shape[1]) for lift, stage in zip(lifts, stages, strict=True)]
+    found = solve_together(stages, tasks)
+    return [
+        lift.chain(kernel, basis, _second_solution(lift, stage) if solved is None else solved[1])
+        for lift, kernel, basis, stage, solved in zip(
+            lifts, kernels, bases, stages, found, strict=True
+        )
+    ]
 
 
 def coordinate_basis(kernel: Array, n_coordinates: int) -> Array:
@@ -282,3 +329,18 @@ def coordinate_basis(kernel: Array, n_coordinates: int) -> Array:
     values, vectors = range_basis(kernel, rtol=_RANK_TOLERANCE)
     first = max(0, values.shape[0] - n_coordinates)
     return vectors[:, first:] / namespace(values).sqrt(values[first:])
+
+
+def coordinate_bases(kernels: Sequence[Array], n_coordinates: Sequence[int]) -> list[Array]:
+    """:func:`coordinate_basis` of many, kernels of one size decomposed as one stack."""
+    bases: list[Array] = [None] * len(kernels)
+    for size in dict.fromkeys(kernel.shape[0] for kernel in kernels):
+        numbers = [i for i, kernel in enumerate(kernels) if kernel.shape[0] == size]
+        xp = namespace(kernels[numbers[0]])
+        values, vectors = eigh(symmetrize(xp.stack([kernels[i] for i in numbers])))
+        kept = values > _RANK_TOLERANCE * xp.max(values, axis=1, keepdims=True)
+        ranks = to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=1)).tolist()
+        for place, (i, rank) in enumerate(zip(numbers, ranks, strict=True)):
+            first = size - min(rank, n_coordinates[i])
+            bases[i] = vectors[place, :, first:] / xp.sqrt(values[place, first:])
+    return bases

@@ -59,11 +59,15 @@ class ChainTask:
     def sizes(self, problem: FitProblem) -> list[int]:
         n_components = self.n_components
         if n_components is None and isinstance(self.n_layers, Integral):
-            # Several tasks have as many as they would have one by one.
             codes = [part.code for part in problem.parts or (problem,) if part.code is not None]
-            wanted = sum(max(LEAST_COMPONENTS, 2 * len(code.classes)) for code in codes)
-            n_components = min(wanted, problem.rank)
+            n_components = min(self.wanted_components(codes), problem.rank)
         return layer_sizes(self.n_layers, n_components, problem.rank)
+
+    def wanted_components(self, codes: Sequence[TargetCode]) -> int:
+        """Of the last subspace, if the rank allows; several tasks have as many as one by one."""
+        if self.n_components is not None:
+            return self.n_components
+        return sum(max(LEAST_COMPONENTS, 2 * len(code.classes)) for code in codes)
 
     def run(self, problem: FitProblem, report: Report | None = None) -> Solution:
         if isinstance(self.schedule, PaperSchedule):
@@ -83,9 +87,9 @@ class ChainTask:
                 soft = soft_targets(graphs, true_targets, self.unlabelled.weight)
                 problem = _with_targets(problem, soft)
                 result = self._solved(problem, report)
-        return chain_solution(problem, result, self._attributes)
+        return chain_solution(problem, result, self.attributes)
 
-    def _attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
+    def attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
         """What transform and predict need, from a solver's state."""
         return chain_attributes(problem, thetas, coef)
 
@@ -95,7 +99,7 @@ class ChainTask:
 
             def callback(progress: Any) -> Any:
                 return report(
-                    progress, lambda: self._attributes(problem, progress.thetas, progress.coef)
+                    progress, lambda: self.attributes(problem, progress.thetas, progress.coef)
                 )
 
         sizes = self.sizes(problem)
@@ -118,7 +122,7 @@ class ChainTask:
 class MapTask(ChainTask):
     """A chain of which the maps are wanted, and no decision by class means or neighbours."""
 
-    def _attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
+    def attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
         label_coef = namespace(coef).astype(_in_units(coef, problem.code), problem.dtype)
         return {"coef_": label_coef} | _map_attributes(problem, thetas)
 
@@ -141,7 +145,7 @@ class SharedChainTask(ChainTask):
     related: bool = True
     """Whether predictions of real targets learn from each other."""
 
-    def _attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
+    def attributes(self, problem: FitProblem, thetas: list, coef: Any) -> dict:
         """The chain, and for each task scores or predictions that are linear in its features."""
         xp, dtype, theta = namespace(coef), problem.dtype, collapse(thetas)
         coefs, output_coefs, output_intercepts = [], [], []

@@ -11,6 +11,7 @@ its slowest problem.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,8 @@ from jplay.solvers.joint import feasible_result
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.moments import Moments
 from jplay.solvers.pretraining import starting_projections
-from jplay.solvers.result import SolverResult
-from jplay.solvers.samples import ArraySamples, PlainJointPass, Statistics
+from jplay.solvers.result import SolverResult, Status
+from jplay.solvers.samples import ArraySamples, PlainJointPass, Samples, Statistics
 from jplay.solvers.schedules import FastSchedule
 
 # Share of the batch that must be left running; below it the ended problems are dropped. Dropping
@@ -75,15 +76,7 @@ class _Batch:
         return replace(
             self,
             numbers=self.numbers[kept],
-            problem=JointProblem(
-                first=_mapped_moments(pick, self.problem.first),
-                basis=(pick(self.problem.basis[0]), pick(self.problem.basis[1])),
-                label_square=pick(self.problem.label_square),
-                manifold_bound=pick(self.problem.manifold_bound),
-                label_bounds=tuple(pick(bound) for bound in self.problem.label_bounds),
-                n_samples=self.problem.n_samples[kept],
-                settling_scale=self.problem.settling_scale[kept],
-            ),
+            problem=_selected_problem(self.problem, kept, pick),
             weights=replace(
                 self.weights,
                 alpha=pick(self.weights.alpha),
@@ -99,6 +92,21 @@ class _Batch:
                 preconditioner=_selected(self.iterate.preconditioner, kept, pick),
             ),
         )
+
+
+def _selected_problem(
+    problem: JointProblem, kept: Any, pick: Callable[[Array], Array]
+) -> JointProblem:
+    """The part of a batch's problem that ``pick`` takes of arrays, and ``kept`` of numbers."""
+    return JointProblem(
+        first=_mapped_moments(pick, problem.first),
+        basis=(pick(problem.basis[0]), pick(problem.basis[1])),
+        label_square=pick(problem.label_square),
+        manifold_bound=pick(problem.manifold_bound),
+        label_bounds=tuple(pick(bound) for bound in problem.label_bounds),
+        n_samples=problem.n_samples[kept],
+        settling_scale=problem.settling_scale[kept],
+    )
 
 
 def _selected(
@@ -159,13 +167,76 @@ def solve_joint_batch(
     ]
     batch = _stacked(folds, problems, starts, settings, schedule)
     n_settings = len(settings)
-    finished: dict[int, SolverResult] = {}
 
+    def result_of(number: int, thetas: list[Array], n_iter: int, status: Status) -> SolverResult:
+        fold, setting = divmod(number, n_settings)
+        model = settings[setting]
+        return feasible_result(*folds[fold], problems[fold], thetas, model, n_iter, status)
+
+    found = _run_to_the_end(batch, layer_sizes, settings[0].n_constraints, schedule, result_of)
+    return [found[start : start + n_settings] for start in range(0, len(found), n_settings)]
+
+
+def solve_joint_stack(
+    samples: Sequence[Samples],
+    X: Array,
+    statistics: Statistics,
+    starts: Array,
+    model: ModelSettings,
+    schedule: FastSchedule,
+) -> list[SolverResult | None]:
+    """Solve problems of one layer and one setting whose statistics are stacked already.
+
+    Parameters
+    ----------
+    samples : sequence of Samples
+        Of each problem.
+    X : array of shape (n_problems, n_rows, n_features)
+        The same samples in one array, with zero rows below.
+    statistics : Statistics
+        Of all problems.
+    starts : array of shape (n_problems, n_out, n_features)
+        Projections to start from.
+    model : ModelSettings
+    schedule : FastSchedule
+
+    Returns
+    -------
+    results : list of SolverResult
+        ``None`` for a problem that diverged, see :func:`solve_joint_batch`.
+    """
+    problem = JointProblem.of(statistics, model.alpha)
+    n_problems = len(samples)
+    batch = _Batch(
+        numbers=np.arange(n_problems),
+        problem=problem,
+        weights=_batch_weights([model] * n_problems, starts),
+        iterate=Iterate.start([starts], schedule.first_penalty(), n_problems),
+        sweep=_batch_pass(X, model, schedule),
+    )
+
+    def result_of(number: int, thetas: list[Array], n_iter: int, status: Status) -> SolverResult:
+        own = _selected_problem(problem, slice(number, number + 1), lambda a: a[number, ...])
+        here = statistics.of_problem(number)
+        return feasible_result(samples[number], here, own, thetas, model, n_iter, status)
+
+    return _run_to_the_end(batch, [starts.shape[-2]], model.n_constraints, schedule, result_of)
+
+
+def _run_to_the_end(
+    batch: _Batch,
+    layer_sizes: Sequence[int],
+    n_constraints: int,
+    schedule: FastSchedule,
+    result_of: Callable[[int, list[Array], int, Status], SolverResult],
+) -> list[SolverResult | None]:
+    """Iterate until every problem has ended; ``result_of`` its number and what it ended with."""
+    finished: list[SolverResult | None] = [None] * len(batch.numbers)
     running = np.ones(len(batch.numbers), dtype=bool)
     # If everything that is left diverges or a factorisation fails, it has no result.
-    with suppress(Diverged, *linalg_errors(starts[0])):
+    with suppress(Diverged, *linalg_errors(batch.problem.first.A)):
         if len(layer_sizes) > 1:
-            n_iter = schedule.pretraining_iter(settings[0].n_constraints)
+            n_iter = schedule.pretraining_iter(n_constraints)
             batch = _pretrained(batch, layer_sizes[1:], schedule, n_iter)
             running = np.ones(len(batch.numbers), dtype=bool)
         for iteration in range(1, schedule.max_iter + 1):
@@ -178,15 +249,9 @@ def solve_joint_batch(
                 if status is None:
                     continue
                 running[row] = False
-                fold, setting = divmod(int(batch.numbers[row]), n_settings)
-                finished[int(batch.numbers[row])] = feasible_result(
-                    *folds[fold],
-                    problems[fold],
-                    [theta[row, ...] for theta in batch.iterate.thetas],
-                    settings[setting],
-                    iteration,
-                    status,
-                )
+                number = int(batch.numbers[row])
+                thetas = [theta[row, ...] for theta in batch.iterate.thetas]
+                finished[number] = result_of(number, thetas, iteration, status)
             if not running.any():
                 break
             iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
@@ -196,10 +261,7 @@ def solve_joint_batch(
             if measurement.diverged.any() or running.sum() <= _KEPT_SHARE * len(running):
                 batch = batch.select(np.flatnonzero(running))
                 running = np.ones(len(batch.numbers), dtype=bool)
-    return [
-        [finished.get(fold * n_settings + setting) for setting in range(n_settings)]
-        for fold in range(len(folds))
-    ]
+    return finished
 
 
 def _pretrained(
@@ -235,18 +297,14 @@ def _stacked(
     def stack(*arrays: Array) -> Array:
         return xp.take(xp.stack(arrays), fold_indices, axis=0)
 
-    def column(values: Sequence[float] | np.ndarray) -> Array:
-        """Numbers, one per problem, that broadcast against matrices."""
-        return like(np.asarray(values, dtype=float)[:, None, None], reference)
+    def column(values: Sequence[float]) -> Array:
+        return _column(values, reference)
 
     of_problem = [problem for problem in problems for _ in settings]
-    weights = {
-        name: np.tile([float(getattr(setting, name)) for setting in settings], len(folds))
-        for name in ("alpha", "beta", "gamma")
-    }
+    setting_of = [setting for _ in folds for setting in settings]
     n_samples = np.asarray([statistics.n_samples for _, statistics in folds])[fold_of]
     n_rows = max(samples.X.shape[0] for samples, _ in folds)
-    X = stack(*(_with_empty_rows(samples.X, n_rows) for samples, _ in folds))
+    X = stack(*(with_empty_rows(samples.X, n_rows) for samples, _ in folds))
     return _Batch(
         numbers=np.arange(n_problems),
         problem=JointProblem(
@@ -261,25 +319,38 @@ def _stacked(
                 column(bounds) for bounds in zip(*(p.label_bounds for p in of_problem), strict=True)
             ),
             n_samples=n_samples,
-            settling_scale=settling_scale(n_samples, weights["alpha"]),
+            settling_scale=settling_scale(
+                n_samples, np.asarray([setting.alpha for setting in setting_of])
+            ),
         ),
-        weights=BatchWeights(
-            **{name: column(values) for name, values in weights.items()},
-            reconstruction=settings[0].reconstruction,
-            sparsity=settings[0].sparsity,
-        ),
+        weights=_batch_weights(setting_of, reference),
         iterate=Iterate.start([stack(*starts)], schedule.first_penalty(), n_problems),
-        # Not compiled: that takes seconds, more than most batches.
-        sweep=PlainJointPass(
-            X,
-            **settings[0].constraints,
-            relaxation=schedule.relaxation,
-            compiled=False,
-        ),
+        sweep=_batch_pass(X, settings[0], schedule),
     )
 
 
-def _with_empty_rows(X: Array, n_rows: int) -> Array:
+def _column(values: Sequence[float], reference: Array) -> Array:
+    """Numbers, one per problem, that broadcast against matrices."""
+    return like(np.asarray(values, dtype=float)[:, None, None], reference)
+
+
+def _batch_weights(settings: Sequence[ModelSettings], reference: Array) -> BatchWeights:
+    """Weights of one setting per problem."""
+    return BatchWeights(
+        alpha=_column([setting.alpha for setting in settings], reference),
+        beta=_column([setting.beta for setting in settings], reference),
+        gamma=_column([setting.gamma for setting in settings], reference),
+        reconstruction=settings[0].reconstruction,
+        sparsity=settings[0].sparsity,
+    )
+
+
+def _batch_pass(X: Array, model: ModelSettings, schedule: FastSchedule) -> PlainJointPass:
+    # Not compiled: that takes seconds, more than most batches.
+    return PlainJointPass(X, **model.constraints, relaxation=schedule.relaxation, compiled=False)
+
+
+def with_empty_rows(X: Array, n_rows: int) -> Array:
     """``X`` with zero rows below: a zero sample is feasible and pulls on nothing."""
     xp = namespace(X)
     return xp.concat([X, zeros_like_shape((n_rows - X.shape[0], X.shape[1]), X)])

@@ -102,20 +102,21 @@ class JointProblem:
 
     @classmethod
     def of(cls, statistics: Statistics, alpha: float) -> "JointProblem":
-        """The problem of samples with these statistics."""
-        n_samples = np.asarray([statistics.n_samples])
+        """The problem of samples with these statistics, or the stack of those of several."""
+        n_samples = np.atleast_1d(statistics.n_samples)
         first = first_moments(statistics)
         basis = eigenbasis(first.A)
+        one = 1.0 if first.A.ndim == 2 else namespace(first.A).ones_like(first.A[:, :1, :1])
         return cls(
             first=first,
             basis=basis,
             label_square=sum(total(Y**2) for _, Y in statistics.label_roots),
             manifold_bound=largest_ratio(first.M, first.A, basis),
             label_bounds=tuple(
-                1.0 if B is first.A else largest_ratio(B, first.A, basis) for B in first.B
+                one if B is first.A else largest_ratio(B, first.A, basis) for B in first.B
             ),
             n_samples=n_samples,
-            settling_scale=settling_scale(n_samples, np.asarray([alpha])),
+            settling_scale=settling_scale(n_samples, np.full(len(n_samples), alpha)),
         )
 
     def spread(self, values: np.ndarray) -> Array:
@@ -425,8 +426,10 @@ def eigenbasis(A: Array) -> tuple[Array, Array]:
     return xp.where(weights > 0, weights, xp.zeros_like(weights)), vectors
 
 
-def largest_ratio(M: Array, A: Array, basis: tuple[Array, Array]) -> float:
+def largest_ratio(M: Array, A: Array, basis: tuple[Array, Array]) -> Array:
     """Largest ``v^T M v / v^T A v`` over the directions that ``A`` spans.
+
+    A number, or (n_problems, 1, 1) for stacks of matrices.
 
     It is the largest eigenvalue of ``W^-1/2 V^T M V W^-1/2`` with ``A = V W V^T``, whose factors
     are the ``basis``. A sample that is zero in some direction has no Laplacian there either:
@@ -441,11 +444,15 @@ def largest_ratio(M: Array, A: Array, basis: tuple[Array, Array]) -> float:
         )
         return max(0.0, float(ratio))
     weights, vectors = basis
-    kept = weights > _RANK_TOLERANCE * xp.max(weights)
+    kept = weights > _RANK_TOLERANCE * xp.max(weights, axis=-1, keepdims=True)
     scale = xp.where(kept, weights, xp.ones_like(weights)) ** -0.5
-    scale = xp.where(kept, scale, xp.zeros_like(scale))
-    whitened = (vectors * scale).mT @ M @ (vectors * scale)
-    return max(0.0, float(xp.max(xp.linalg.eigvalsh(symmetrize(whitened)))))
+    scale = xp.where(kept, scale, xp.zeros_like(scale))[..., None, :]
+    whitened = symmetrize((vectors * scale).mT @ M @ (vectors * scale))
+    if A.ndim == 2:
+        return max(0.0, float(xp.max(xp.linalg.eigvalsh(whitened))))
+    values, _ = eigh(whitened)
+    largest = xp.max(values, axis=-1)[:, None, None]
+    return xp.where(largest > 0, largest, xp.zeros_like(largest))
 
 
 def preconditioned_step(gradient: Array, curvature: Curvature, growth: Array = 1.0) -> Array:

@@ -74,12 +74,12 @@ def first_moments(statistics: Statistics) -> Moments:
     X = statistics.X_root
     A = X.mT @ X
     roots = statistics.label_roots
-    ends = list(accumulate((Y.shape[1] for _, Y in roots), initial=0))
+    ends = list(accumulate((Y.shape[-1] for _, Y in roots), initial=0))
     return Moments(
         A,
         symmetrize(statistics.laplacian_gram),
         tuple(A if X_task is X else X_task.mT @ X_task for X_task, _ in roots),
-        namespace(A).concat([Y.mT @ X_task for X_task, Y in roots]),
+        namespace(A).concat([Y.mT @ X_task for X_task, Y in roots], axis=-2),
         tuple(slice(start, end) for start, end in pairwise(ends)),
     )
 

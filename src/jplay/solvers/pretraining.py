@@ -1,16 +1,18 @@
 """Where the solvers start: locality preserving projections, refined by AutoRULe or not."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import array_api_compat
+import numpy as np
 import scipy.linalg
 
-from jplay._array_api import Array, namespace, zeros_like_shape
+from jplay._array_api import Array, like, namespace, to_numpy, zeros_like_shape
 from jplay.numerics.eigen import (
     is_well_conditioned,
     leading_generalized_eigenvectors,
+    stacked_generalized_eigenvectors,
     symmetrize,
 )
 from jplay.solvers.layer import LayerProblem, solve_layer
@@ -73,21 +75,54 @@ def locality_preserving_projections(
         _, vectors = leading_generalized_eigenvectors(
             affinity_gram, degree_gram, n_components, rtol=rtol
         )
-    theta = vectors.mT / xp.linalg.vector_norm(vectors, axis=0)[:, None]
-    sums = theta @ statistics.sample_sum
+    return _signed(vectors.mT / xp.linalg.vector_norm(vectors, axis=0)[:, None], statistics)
+
+
+def stacked_projections(statistics: Statistics, n_components: int) -> tuple[Array, np.ndarray]:
+    """The same for a stack of problems, with the rank of each.
+
+    Returns
+    -------
+    thetas : array of shape (n_problems, n_components, n_features)
+        Zero rows beyond the rank.
+    ranks : ndarray of int of shape (n_problems,)
+    """
+    xp = namespace(statistics.degree_gram)
+    degree_gram, rtol = _centred_degree_gram(statistics)
+    vectors, ranks = stacked_generalized_eigenvectors(
+        degree_gram - statistics.laplacian_gram, degree_gram, n_components, rtol
+    )
+    lengths = xp.linalg.vector_norm(vectors, axis=1)[:, :, None]
+    theta = vectors.mT / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+    return _signed(theta, statistics), to_numpy(ranks)
+
+
+def _signed(theta: Array, statistics: Statistics) -> Array:
+    """Projections with the sign that :func:`locality_preserving_projections` describes."""
+    xp = namespace(theta)
+    n_samples = _column(statistics.n_samples, theta)
+    sums = _products(theta, statistics.sample_sum)
     # |sum_i z_i| <= sqrt(n) |z|. A sum below a millionth of that bound is the rounding of centred
     # samples, also of such in single precision (1e-7), and has no sign worth keeping.
-    largest_sums = xp.linalg.vector_norm(statistics.X_root @ theta.mT, axis=0) * (
-        statistics.n_samples**0.5
-    )
-    weighted_sums = theta @ statistics.degree_sum
-    largest_weighted = largest_sums * (statistics.total_degree / statistics.n_samples)
-    largest_coefs = xp.max(theta, axis=1) + xp.min(theta, axis=1)
+    largest_sums = xp.linalg.vector_norm(statistics.X_root @ theta.mT, axis=-2) * n_samples**0.5
+    weighted_sums = _products(theta, statistics.degree_sum)
+    largest_weighted = largest_sums * (_column(statistics.total_degree, theta) / n_samples)
+    largest_coefs = xp.max(theta, axis=-1) + xp.min(theta, axis=-1)
     weighted_sums = xp.where(
         xp.abs(weighted_sums) > 1e-6 * largest_weighted, weighted_sums, largest_coefs
     )
     sums = xp.where(xp.abs(sums) > 1e-6 * largest_sums, sums, weighted_sums)
-    return xp.where(sums[:, None] < 0, -theta, theta)
+    return xp.where(sums[..., None] < 0, -theta, theta)
+
+
+def _products(theta: Array, vector: Array) -> Array:
+    """``theta @ vector``, also for stacks of both."""
+    return (theta @ vector[..., None])[..., 0]
+
+
+def _column(values: Any, reference: Array) -> Array:
+    """A number as it is, or (n_problems, 1) of several."""
+    return values if np.ndim(values) == 0 else like(np.asarray(values)[:, None], reference)
 
 
 def has_full_rank(statistics: Statistics) -> bool:
@@ -95,25 +130,29 @@ def has_full_rank(statistics: Statistics) -> bool:
     return is_well_conditioned(*_centred_degree_gram(statistics))
 
 
-def _centred_degree_gram(statistics: Statistics) -> tuple[Array, float]:
+def _centred_degree_gram(statistics: Statistics) -> tuple[Array, Array]:
     """``X^T D X`` of centred samples, and the tolerance below which its eigenvalues are zero."""
-    mean = statistics.sample_sum / statistics.n_samples
-    cross = statistics.degree_sum[:, None] * mean[None, :]
-    shift = cross + cross.mT - statistics.total_degree * (mean[:, None] * mean[None, :])
+    total_degree = _column(statistics.total_degree, statistics.sample_sum)
+    mean = statistics.sample_sum / _column(statistics.n_samples, statistics.sample_sum)
+    cross = statistics.degree_sum[..., :, None] * mean[..., None, :]
+    shift = cross + cross.mT - (total_degree * mean)[..., :, None] * mean[..., None, :]
     centred = statistics.degree_gram - shift
     return centred, _centred_rank_tolerance(statistics.degree_gram, centred)
 
 
-def _centred_rank_tolerance(uncentred: Array, centred: Array) -> float:
+def _centred_rank_tolerance(uncentred: Array, centred: Array) -> Array:
     """Relative tolerance that counts the rounding of the centring as zero.
 
     Subtracting nearly equal matrices leaves errors of the size of the larger one's rounding,
     which may be far above the rounding of the difference.
     """
     xp = namespace(centred)
-    precision = 10 * centred.shape[0] * float(xp.finfo(centred.dtype).eps)
-    spread = float(xp.max(xp.abs(centred)))
-    return precision * max(1.0, float(xp.max(xp.abs(uncentred))) / spread) if spread else 1.0
+    precision = 10 * centred.shape[-1] * float(xp.finfo(centred.dtype).eps)
+    spread = xp.max(xp.abs(centred), axis=(-2, -1))
+    ratio = xp.max(xp.abs(uncentred), axis=(-2, -1)) / xp.where(spread > 0, spread, spread + 1)
+    ratio = xp.where(ratio > 1, ratio, xp.ones_like(ratio))
+    tolerance = xp.where(spread > 0, precision * ratio, xp.ones_like(ratio))
+    return float(tolerance) if centred.ndim == 2 else tolerance
 
 
 def padded(theta: Array, n_rows: int) -> Array:
@@ -154,10 +193,20 @@ def starting_projections(
     thetas : list of arrays of shape (n_out, n_in)
     """
     theta = lpp_start(statistics, layer_sizes[0], projections)
-    xp = namespace(theta)
-    size = xp.linalg.vector_norm(statistics.X_root @ theta.mT) / math.sqrt(statistics.n_samples)
     root = statistics.X_root @ theta.mT
-    return [theta * (_START_SIZE / size), *selections(root.mT @ root, layer_sizes[1:])]
+    return [inside_ball(theta, statistics), *selections(root.mT @ root, layer_sizes[1:])]
+
+
+def inside_ball(theta: Array, statistics: Statistics) -> Array:
+    """Projections scaled so that their features lie well inside the unit ball on average.
+
+    Of one problem or of a stack.
+    """
+    xp = namespace(theta)
+    root = statistics.X_root @ theta.mT
+    size = xp.linalg.vector_norm(root, axis=(-2, -1), keepdims=True)[..., 0]
+    size = size / _column(statistics.n_samples, theta) ** 0.5
+    return theta * (_START_SIZE / size)[..., None]
 
 
 def selections(gram: Array, layer_sizes: Sequence[int]) -> list[Array]:

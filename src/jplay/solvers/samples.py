@@ -55,7 +55,8 @@ _BLOCK_BYTES = 300_000  # of one (block, n_out) array: the pass keeps about five
 class Statistics:
     """Second moments of samples, labels and graph; all that the smooth updates need.
 
-    Always float64, whatever the samples' dtype: they are small.
+    Always float64, whatever the samples' dtype: they are small. Those of a stack of problems have
+    one axis more, the first, and one number per problem in the place of numbers.
     """
 
     X_root: Array
@@ -74,8 +75,8 @@ class Statistics:
     """``X^T D X``."""
     degree_sum: Array
     """``X^T D 1``."""
-    total_degree: float
-    n_samples: int
+    total_degree: Any
+    n_samples: Any
     task_roots: tuple[tuple[Array, Array], ...] | None = None
     """Roots as above of each task's labelled samples, times the square root of their label weight.
 
@@ -89,7 +90,25 @@ class Statistics:
 
     @property
     def n_features(self) -> int:
-        return self.sample_sum.shape[0]
+        return self.sample_sum.shape[-1]
+
+    def of_problem(self, number: int) -> "Statistics":
+        """Those of one problem of a stack."""
+
+        def pick(array: Array) -> Array:
+            return array[number, ...]
+
+        return Statistics(
+            X_root=pick(self.X_root),
+            Y_root=pick(self.Y_root),
+            sample_sum=pick(self.sample_sum),
+            laplacian_gram=pick(self.laplacian_gram),
+            degree_gram=pick(self.degree_gram),
+            degree_sum=pick(self.degree_sum),
+            total_degree=float(self.total_degree[number]),
+            n_samples=int(self.n_samples[number]),
+            task_roots=self.task_roots and tuple((pick(X), pick(Y)) for X, Y in self.task_roots),
+        )
 
     def reduced(self) -> "Statistics":
         """The same with no more rows than columns in the roots, for solvers that use them often."""
