@@ -348,7 +348,7 @@ def test_members_fitted_together_are_those_fitted_one_by_one(case, monkeypatch):
     alone = clone(model).fit(X, labels, weight)
     monkeypatch.setattr("jplay.estimators._committee.in_host_memory", lambda X: False)
     if "run" in wanted:
-        monkeypatch.setattr("jplay.estimators._committee._SIMILARITIES_AT_ONCE", wanted["run"])
+        monkeypatch.setattr("jplay.estimators._committee._NUMBERS_AT_ONCE", wanted["run"])
     together = clone(model).fit(X, labels, weight)
     expected = alone.predict_proba(X_test)
     assert np.mean(together.predict(X_test) == alone.predict(X_test)) > 0.99

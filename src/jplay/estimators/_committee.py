@@ -113,8 +113,8 @@ _CLOSE = 0.01
 samples. On 9,671 pixels of Indian Pines single precision moved the votes of one in a hundred by as
 much, and changed no label with a larger lead."""
 _DEVICE_ROWS = 2**19
-_SIMILARITIES_AT_ONCE = 2**27
-"""Of all members that are fitted together on a device: 1 GiB."""
+_NUMBERS_AT_ONCE = 2**27
+"""Samples and similarities of the members that are fitted together on a device: 1 GiB."""
 _MAX_THREADS = 4
 """That fit members: they share one interpreter, and sixteen took longer than four."""
 
@@ -247,8 +247,9 @@ class Draft:
 
     @property
     def size(self) -> int:
-        """Number of similarities between samples and landmarks."""
-        return self.inside.X.shape[0] * len(self.landmarks)
+        """How many numbers its samples are, with their similarities to landmarks."""
+        n_samples, n_features = self.inside.X.shape
+        return n_samples * (n_features + len(self.landmarks))
 
 
 class JPlayCommittee(OutputClassifier, BaseEstimator):
@@ -342,8 +343,8 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     in that of the samples.
 
     Fits and predictions run where the samples are. On a device (PyTorch, CuPy) members of one
-    shape are fitted as one batch, with at most 1 GiB of similarities at a time; ``n_jobs`` has no
-    say there. Fitted members are kept in host memory.
+    shape are fitted as one batch, with at most 1 GiB of samples and similarities at a time;
+    ``n_jobs`` has no say there. Fitted members are kept in host memory.
 
     Examples
     --------
@@ -497,8 +498,8 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     def _fit_members(self, training, plans):
         """A member of every plan, which samples it has not seen, and its votes on those."""
         if not in_host_memory(training.X):
-            drafts = [self._draft(training, plan) for plan in plans]
-            return [fitted for run in _runs(drafts) for fitted in self._fit_together(training, run)]
+            runs = _runs(self._draft(training, plan) for plan in plans)
+            return [fitted for run in runs for fitted in self._fit_together(training, run)]
         if self.n_jobs is None:
             n_jobs = min(_MAX_THREADS, available_threads())
         else:
@@ -514,7 +515,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         view = self._view(draft)
         if view is None:
             view = supervised_view(draft.inputs, draft.features, within=self._whitened_within)
-        return self._seated(training, draft, *lifted_chain(self._lift(draft, view)))
+        return self._member(training, draft, *lifted_chain(self._lift(draft, view)))
 
     def _fit_together(self, training, drafts):
         """The same for several members on a device, stages of one shape as one stack."""
@@ -529,7 +530,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             views[i] = view
         lifts = [self._lift(draft, view) for draft, view in zip(drafts, views, strict=True)]
         return [
-            self._seated(training, draft, *chain)
+            self._member(training, draft, *chain)
             for draft, chain in zip(drafts, lifted_chains(lifts), strict=True)
         ]
 
@@ -594,7 +595,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             n_coordinates,
         )
 
-    def _seated(self, training, draft, chain, features):
+    def _member(self, training, draft, chain, features):
         """The member with a fitted chain, which samples it has not seen, and its votes on those."""
         inside = draft.inside
         chain = _with_all_outputs(chain, draft.present, training.Y.shape[1])
@@ -857,15 +858,16 @@ def _more(plan):
 
 
 def _runs(drafts):
-    """Drafts in runs whose similarities fit into memory together."""
-    runs, left = [], 0
+    """Drafts in runs that fit into memory together."""
+    run, size = [], 0
     for draft in drafts:
-        if draft.size > left:
-            runs.append([])
-            left = _SIMILARITIES_AT_ONCE
-        runs[-1].append(draft)
-        left -= draft.size
-    return runs
+        if run and size + draft.size > _NUMBERS_AT_ONCE:
+            yield run
+            run, size = [], 0
+        run.append(draft)
+        size += draft.size
+    if run:
+        yield run
 
 
 def _can_learn(Y, multilabel):
