@@ -8,7 +8,7 @@ import pytest
 
 from jplay.numerics.graph import heat_affinity
 from jplay.solvers.model import ModelSettings
-from jplay.solvers.repair import repair
+from jplay.solvers.repair import repair, repaired_stack
 from jplay.solvers.samples import ArraySamples
 from jplay.solvers.schedules import FastSchedule
 from jplay.solvers.solve import solve
@@ -168,3 +168,30 @@ def test_status_says_if_the_end_is_not_feasible():
     assert "add a constant feature to the samples" in result.status.message
     without = solve(samples, [5, 3], ModelSettings(nonnegative=False), FastSchedule(max_iter=2))
     assert "non-negative" not in without.status.message
+
+
+@pytest.mark.parametrize("xp", [np, array_api_strict], ids=lambda xp: xp.__name__)
+@pytest.mark.parametrize("sizes", [[4], [6, 4, 3]], ids=str)
+def test_stack_is_repaired_as_its_chains_are(sizes, xp):
+    """Nearly feasible chains, one that is feasible, and one too far off for the first way."""
+    made = [make_samples("positive", n_samples, seed) for seed, n_samples in enumerate((60, 55, 60))]
+    chains = []
+    for number, samples in enumerate(made):
+        rng = np.random.default_rng(number)
+        thetas = [0.2 * abs(theta) for theta in random_chain(samples, sizes, number)]
+        if number < 2:
+            thetas = [theta - 0.02 * number * rng.random(theta.shape) for theta in thetas]
+        else:
+            thetas = random_chain(samples, sizes, number)
+        chains.append(thetas)
+    X = np.stack([np.pad(samples.X, ((0, 60 - len(samples.X)), (0, 0))) for samples in made])
+    mean = np.stack([samples.X.mean(axis=0) for samples in made])
+    thetas = [xp.asarray(np.stack(layers)) for layers in zip(*chains, strict=True)]
+    found, done = repaired_stack(xp.asarray(X), xp.asarray(mean), thetas, **BOTH)
+    assert done.tolist() == [True, True, False]
+    for number, samples in enumerate(made[:2]):
+        expected, _ = repair(samples, samples.statistics(), chains[number], **BOTH)
+        own = [np.asarray(theta)[number] for theta in found]
+        for a, b in zip(own, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10)
+        assert_feasible(layers_of(samples, own))

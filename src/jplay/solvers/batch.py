@@ -8,14 +8,22 @@ small matrix product takes no longer than the call that starts it, a batch takes
 its slowest problem.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from jplay._array_api import Array, like, linalg_errors, namespace, zeros_like_shape
+from jplay._array_api import (
+    Array,
+    like,
+    linalg_errors,
+    namespace,
+    to_numpy,
+    zeros_like_shape,
+)
+from jplay.numerics.objective import ObjectiveTerms
 from jplay.solvers.descent import (
     Curvature,
     Diverged,
@@ -30,8 +38,9 @@ from jplay.solvers.descent import (
 )
 from jplay.solvers.joint import feasible_result
 from jplay.solvers.model import ModelSettings
-from jplay.solvers.moments import Moments
+from jplay.solvers.moments import Moments, forward, label_coef, weighted_terms
 from jplay.solvers.pretraining import starting_projections
+from jplay.solvers.repair import repaired_stack
 from jplay.solvers.result import SolverResult, Status
 from jplay.solvers.samples import ArraySamples, PlainJointPass, Samples, Statistics
 from jplay.solvers.schedules import FastSchedule
@@ -50,6 +59,11 @@ class BatchWeights:
     gamma: Array
     reconstruction: bool
     sparsity: float
+
+    def picked(self, pick: Callable[[Array], Array]) -> "BatchWeights":
+        """Those of some of the problems."""
+        weights = {name: pick(getattr(self, name)) for name in ("alpha", "beta", "gamma")}
+        return replace(self, **weights)
 
 
 @dataclass(frozen=True)
@@ -77,12 +91,7 @@ class _Batch:
             self,
             numbers=self.numbers[kept],
             problem=_selected_problem(self.problem, kept, pick),
-            weights=replace(
-                self.weights,
-                alpha=pick(self.weights.alpha),
-                beta=pick(self.weights.beta),
-                gamma=pick(self.weights.gamma),
-            ),
+            weights=self.weights.picked(pick),
             iterate=replace(
                 self.iterate,
                 thetas=[pick(theta) for theta in self.iterate.thetas],
@@ -230,7 +239,10 @@ def _run_to_the_end(
     schedule: FastSchedule,
     result_of: Callable[[int, list[Array], int, Status], SolverResult],
 ) -> list[SolverResult | None]:
-    """Iterate until every problem has ended; ``result_of`` its number and what it ended with."""
+    """Iterate until every problem has ended.
+
+    ``result_of`` gives the result of one, from its number and what it ended with.
+    """
     finished: list[SolverResult | None] = [None] * len(batch.numbers)
     running = np.ones(len(batch.numbers), dtype=bool)
     # If everything that is left diverges or a factorisation fails, it has no result.
@@ -244,14 +256,15 @@ def _run_to_the_end(
                 batch.problem, batch.iterate, batch.sweep, batch.weights, schedule
             )
             running &= ~measurement.diverged
+            ended = {}
             for row in np.flatnonzero(running & measurement.may_end(iteration, schedule)):
                 status = ending(measurement, iteration, schedule, number=int(row))
-                if status is None:
-                    continue
-                running[row] = False
-                number = int(batch.numbers[row])
-                thetas = [theta[row, ...] for theta in batch.iterate.thetas]
-                finished[number] = result_of(number, thetas, iteration, status)
+                if status is not None:
+                    ended[int(row)] = status
+            if ended:
+                running[list(ended)] = False
+                for number, result in _results(batch, ended, iteration, result_of):
+                    finished[number] = result
             if not running.any():
                 break
             iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
@@ -262,6 +275,48 @@ def _run_to_the_end(
                 batch = batch.select(np.flatnonzero(running))
                 running = np.ones(len(batch.numbers), dtype=bool)
     return finished
+
+
+def _results(
+    batch: _Batch,
+    ended: dict[int, Status],
+    n_iter: int,
+    result_of: Callable[[int, list[Array], int, Status], SolverResult],
+) -> Iterator[tuple[int, SolverResult]]:
+    """Number and result of the problems in some rows, repaired together where that is easy."""
+    rows = np.asarray(list(ended))
+    xp = namespace(batch.problem.first.A)
+    indices = like(rows, batch.problem.first.A, dtype=xp.int64)
+
+    def pick(array: Array) -> Array:
+        return xp.take(array, indices, axis=0)
+
+    problem, weights = _selected_problem(batch.problem, rows, pick), batch.weights.picked(pick)
+    before = [pick(theta) for theta in batch.iterate.thetas]
+    X = pick(batch.sweep.X)
+    nonnegative, unit_ball = batch.sweep.constraints
+    counts = like(problem.n_samples[:, None], before[0])
+    mean = xp.astype(xp.sum(X, axis=1, dtype=xp.float64), before[0].dtype) / counts
+    thetas, done = repaired_stack(X, mean, before, nonnegative=nonnegative, unit_ball=unit_ball)
+    chain = forward(problem.first, thetas)
+    coef = label_coef(chain.moments[-1], weights)
+    terms = to_numpy(xp.stack(weighted_terms(chain, coef, problem.label_square, weights)))
+    for place, row in enumerate(rows.tolist()):
+        number, status = int(batch.numbers[row]), ended[row]
+        if not done[place]:
+            own = [theta[place, ...] for theta in before]
+            yield number, result_of(number, own, n_iter, status)
+            continue
+        yield (
+            number,
+            SolverResult(
+                thetas=[theta[place, ...] for theta in thetas],
+                coef=coef[place, ...],
+                n_iter=n_iter,
+                status=status,
+                objective_terms=[ObjectiveTerms(*terms[:, place].ravel().tolist())],
+            ),
+        )
 
 
 def _pretrained(

@@ -18,7 +18,9 @@ Both leave zero samples where they are: zero is feasible, and every linear map k
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jplay._array_api import Array, namespace
+import numpy as np
+
+from jplay._array_api import Array, like, namespace, to_numpy
 from jplay.solvers.samples import Samples, Statistics
 
 # Share of the positive combination that each feature holds at least if layers are made
@@ -81,6 +83,87 @@ def repair(
         feasible = correction is not None
         chain = chain if correction is None else correction.thetas
     return Repaired(_in_unit_ball(samples, chain) if unit_ball else chain, feasible)
+
+
+def repaired_stack(
+    X: Array, mean: Array, thetas: Sequence[Array], *, nonnegative: bool, unit_ball: bool
+) -> tuple[list[Array], np.ndarray]:
+    """:func:`repair` for a stack of chains, as far as the first way leads.
+
+    Parameters
+    ----------
+    X : array of shape (n_problems, n_samples, n_features)
+        Rows of zeros count as no samples.
+    mean : array of shape (n_problems, n_features)
+        Of the samples.
+    thetas : sequence of arrays of shape (n_problems, n_out, n_in)
+    nonnegative, unit_ball : bool
+
+    Returns
+    -------
+    thetas : list of arrays of shape (n_problems, n_out, n_in)
+    done : ndarray of bool of shape (n_problems,)
+        Which chains are feasible now. The others deserve a repair of their own.
+    """
+    chain, done = list(thetas), np.ones(X.shape[0], dtype=bool)
+    if nonnegative:
+        chain, made = _stack_corrected_at_once(X, mean, chain)
+        done = to_numpy(made)
+    if unit_ball:
+        xp = namespace(X)
+        scale_before: Array = 1.0
+        for layer, Z in enumerate(_stack_layers(X, chain)):
+            norms = xp.max(xp.linalg.vector_norm(Z, axis=2), axis=1)
+            scale = xp.astype(xp.where(norms > 1, norms, xp.ones_like(norms)), chain[layer].dtype)
+            scale = scale[:, None, None]
+            chain[layer] = (scale_before / scale) * chain[layer]
+            scale_before = scale
+    return chain, done
+
+
+def _stack_layers(X: Array, thetas: Sequence[Array]) -> list[Array]:
+    """Features of every layer of a stack of chains."""
+    layers = [X]
+    for theta in thetas:
+        layers.append(layers[-1] @ like(theta, X).mT)
+    return layers[1:]
+
+
+def _stack_corrected_at_once(
+    X: Array, mean: Array, thetas: list[Array]
+) -> tuple[list[Array], Array]:
+    """:func:`_corrected_at_once` for a stack, by its last features; and where the share is small.
+
+    Vectors are matrices of one column here.
+    """
+    xp = namespace(X)
+    last = mean[:, :, None]
+    for theta in thetas:
+        last = theta @ last
+    size = xp.sum(last * last, axis=(1, 2), keepdims=True)
+    directions = [last / xp.where(size > 0, size, xp.ones_like(size))]
+    for theta in reversed(thetas):
+        directions.insert(0, theta.mT @ directions[0])
+    empty = ~xp.any(X != 0, axis=2, keepdims=True)
+    w = xp.where(empty, xp.ones_like(X[:, :, :1]), X @ like(directions[0], X))
+    divisor = xp.where(w > 0, w, xp.ones_like(w))
+    lowest = [xp.min(Z / divisor, axis=1) for Z in _stack_layers(X, thetas)]
+    lowest = [xp.astype(ratio, xp.float64)[:, :, None] for ratio in lowest]
+    shifts = [xp.where(ratio < 0, -ratio, xp.zeros_like(ratio)) for ratio in lowest]
+    share = xp.max(xp.concat(shifts, axis=1), axis=(1, 2))
+    shifts.insert(0, xp.zeros_like(directions[0]))
+    held = [1 + nu.mT @ u for nu, u in zip(shifts[:-1], directions[:-1], strict=True)]
+    enough = xp.all(xp.concat(held, axis=1) >= _LEAST_HELD, axis=(1, 2))
+    small = enough & (xp.min(w, axis=(1, 2)) > 0) & (share <= _SMALL_SHARE)
+    made = (size[:, 0, 0] > 0) & ((share <= 0) | small)
+    corrected = [
+        theta + (shift - theta @ shift_before) @ (u / part).mT
+        for theta, shift, shift_before, u, part in zip(
+            thetas, shifts[1:], shifts[:-1], directions[:-1], held, strict=True
+        )
+    ]
+    moved = (made & (share > 0))[:, None, None]
+    return [xp.where(moved, new, old) for new, old in zip(corrected, thetas, strict=True)], made
 
 
 def _smallest_correction(
