@@ -174,7 +174,7 @@ def test_status_says_if_the_end_is_not_feasible():
 @pytest.mark.parametrize("sizes", [[4], [6, 4, 3]], ids=str)
 def test_stack_is_repaired_as_its_chains_are(sizes, xp):
     """Nearly feasible chains, one that is feasible, and one too far off for the first way."""
-    made = [make_samples("positive", n_samples, seed) for seed, n_samples in enumerate((60, 55, 60))]
+    made = [make_samples("positive", count, seed) for seed, count in enumerate((60, 55, 60))]
     chains = []
     for number, samples in enumerate(made):
         rng = np.random.default_rng(number)

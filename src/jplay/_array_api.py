@@ -1,5 +1,6 @@
 """The few array operations that the array API standard leaves to each library."""
 
+import dataclasses
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -43,6 +44,20 @@ def to_numpy(array: Array) -> np.ndarray:
     if array_api_compat.is_cupy_array(array):
         return array.get()
     return np.from_dlpack(array)
+
+
+def arrays_on_host(value: Any) -> Any:
+    """A copy in host memory, also of what dataclasses, lists, tuples and dictionaries hold."""
+    if array_api_compat.is_array_api_obj(value):
+        return to_numpy(value)
+    if isinstance(value, dict):
+        return {name: arrays_on_host(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(arrays_on_host(item) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return dataclasses.replace(value, **arrays_on_host(parts))
+    return value
 
 
 def like(values: Any, reference: Array, *, dtype: Any = None) -> Array:

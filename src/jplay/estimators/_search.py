@@ -2,7 +2,6 @@
 
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import groupby
 from numbers import Integral
 from traceback import format_exception
@@ -18,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from jplay._array_api import like, to_numpy
+from jplay._array_api import like
 from jplay._optional import import_optional
 from jplay.estimators._jplay import JPlay
 from jplay.problems import described, solve_batch
@@ -435,18 +434,8 @@ def _solved_rows(search, folds, params, scorers, torch):
             elif isinstance(solution, ValueError):
                 rows[i, j] = fold.failed(search, solution, scorers)
             else:
-                solution = replace(solution, attributes=_on_host(solution.attributes))
                 model._fit_problem(
                     problems[i], tasks[j], fold.X_train, fold.y[0], solution=solution
                 )
                 rows[i, j] = fold.scored(search, model, scorers, fit_time)
     return rows
-
-
-def _on_host(value):
-    """Arrays in host memory, in lists and dictionaries as well."""
-    if isinstance(value, dict):
-        return {name: _on_host(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_on_host(item) for item in value]
-    return to_numpy(value) if hasattr(value, "device") else value

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from jplay._array_api import Array, is_numpy, like, namespace, rows_of
+from jplay._array_api import (
+    Array,
+    arrays_on_host,
+    is_numpy,
+    like,
+    namespace,
+    rows_of,
+    to_numpy,
+)
 from jplay.blocks.containers import is_in_blocks
 from jplay.blocks.graph import HeatGraph
 from jplay.numerics.discriminant import (
@@ -96,6 +104,19 @@ class FitProblem:
         if not self._full_rank:
             return self.start
         return locality_preserving_projections(self.statistics, n_components, full_rank=True)
+
+    def on_host(self) -> "FitProblem":
+        """The same with all but the samples themselves in host memory, for small matrices."""
+        if is_numpy(self.statistics.X_root):
+            return self
+        rows = self.rows
+        return replace(
+            self,
+            statistics=arrays_on_host(self.statistics),
+            first_layer=arrays_on_host(self.first_layer),
+            dtype=to_numpy(namespace(self.statistics.X_root).empty(0, dtype=self.dtype)).dtype,
+            rows=rows and (lambda: tuple(map(to_numpy, rows()))),
+        )
 
     @property
     def labelled_sum(self) -> Any:

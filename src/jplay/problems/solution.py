@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jplay._array_api import arrays_on_host
 from jplay.problems.problem import FitProblem
 from jplay.problems.tasks import (
     ChainTask,
@@ -57,7 +58,8 @@ def solve_batch(
 ) -> list[list[Solution | ValueError | None]]:
     """Solve several tasks for each of several problems, as few large array operations.
 
-    The tasks may differ in the weights of the model only.
+    The tasks may differ in the weights of the model only. Solutions are in host memory: what makes
+    attributes of them is a few small matrices.
 
     Returns
     -------
@@ -79,8 +81,9 @@ def solve_batch(
             projections=[problems[i].start for i in members],
         )
         for i, own_results in zip(members, results, strict=True):
+            problem = problems[i].on_host()
             for result in own_results:
-                solutions[i].append(_checked(problems[i], result))
+                solutions[i].append(_checked(problem, arrays_on_host(result)))
     return solutions
 
 
