@@ -52,8 +52,10 @@ def arrays_on_host(value: Any) -> Any:
         return to_numpy(value)
     if isinstance(value, dict):
         return {name: arrays_on_host(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(arrays_on_host(item) for item in value)
+    if isinstance(value, list):
+        return [arrays_on_host(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(arrays_on_host(item) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return dataclasses.replace(value, **arrays_on_host(parts))

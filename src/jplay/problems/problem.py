@@ -115,7 +115,7 @@ class FitProblem:
             statistics=arrays_on_host(self.statistics),
             first_layer=arrays_on_host(self.first_layer),
             dtype=to_numpy(namespace(self.statistics.X_root).empty(0, dtype=self.dtype)).dtype,
-            rows=rows and (lambda: tuple(map(to_numpy, rows()))),
+            rows=rows and (lambda: arrays_on_host(rows())),
         )
 
     @property
