@@ -137,6 +137,14 @@ def test_batch_on_a_device_gives_the_same_scores(digits):
     assert_same_results(actual, GridSearchCV(base, GRID, cv=3).fit(*digits))
 
 
+def test_folds_with_fewer_samples_than_features_may_differ_in_size(digits):
+    pytest.importorskip("torch")
+    X, y = digits[0][:71], digits[1][:71]
+    grid, base = {"alpha": [0.1, 10.0]}, JPlay(n_components=6)
+    actual = JPlaySearchCV(grid, estimator=base, cv=3, device="cpu").fit(X, y)
+    assert_same_results(actual, GridSearchCV(base, grid, cv=3).fit(X, y))
+
+
 def test_wrong_estimator_is_refused_by_name(digits):
     search = JPlaySearchCV({"alpha": [1.0]}, estimator=make_pipeline(JPlay(), StandardScaler()))
     with pytest.raises(ValueError, match="`estimator` should be a JPlay or a Pipeline"):

@@ -70,12 +70,13 @@ def solve_batch(
     solutions: list[list] = [[] for _ in problems]
     schedule = tasks[0].schedule
     assert isinstance(schedule, FastSchedule)
-    all_sizes = [tuple(tasks[0].sizes(problem)) for problem in problems]
-    for sizes in set(all_sizes):
-        members = [i for i, own in enumerate(all_sizes) if own == sizes]
+    # Folds with fewer samples than features differ in the number of coordinates.
+    shapes = [(problem.statistics.n_features, *tasks[0].sizes(problem)) for problem in problems]
+    for shape in dict.fromkeys(shapes):
+        members = [i for i, own in enumerate(shapes) if own == shape]
         results = solve_joint_batch(
             [_in_memory(problems[i]) for i in members],
-            list(sizes),
+            list(shape[1:]),
             [task.model for task in tasks],
             schedule,
             projections=[problems[i].start for i in members],
