@@ -225,6 +225,11 @@ def on_cuda(array: Array) -> bool:
     return array_api_compat.is_torch_array(array) and array.is_cuda
 
 
+def in_host_memory(array: Array) -> bool:
+    """Whether ``array`` lives in the memory of the CPU, whatever its library calls that."""
+    return "cpu" in str(array_api_compat.device(array)).lower()
+
+
 def fused(function: Callable, array: Array) -> Callable:
     """``function`` compiled into few kernels for CUDA tensors of PyTorch, else as it is.
 
