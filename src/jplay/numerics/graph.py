@@ -112,10 +112,10 @@ def median_bandwidth(squared_distances: np.ndarray) -> float:
 def symmetric_affinity(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse.csr_array:
     """``max(W, W^T)`` of the directed graph with ``weights`` on the edges to ``indices``."""
     n_samples, n_neighbors = indices.shape
-    rows = np.repeat(np.arange(n_samples), n_neighbors)
+    ends = np.arange(0, indices.size + 1, n_neighbors)
     directed = scipy.sparse.csr_array(
-        (weights.ravel(), (rows, indices.ravel())), shape=(n_samples, n_samples)
-    )
+        (weights.ravel(), indices.ravel(), ends), shape=(n_samples, n_samples)
+    ).sorted_indices()
     affinity = directed.maximum(directed.T).tocsr()
     affinity.sort_indices()
     return affinity
