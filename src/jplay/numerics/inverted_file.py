@@ -82,7 +82,7 @@ class _Cells:
     """Samples in the order of their cells; a cell with many is cut into several."""
 
     centres: Array
-    """(n_cells, n_features) in the frame"""
+    """(n_cells, n_features + 1), centred and scaled as the samples are"""
     samples: Array
     """(n_samples,)"""
     starts: np.ndarray
@@ -213,7 +213,8 @@ def cell_neighbors(
     Samples are put into cells around the centres of k-means. Those of a cell have the same
     candidates: its samples and those of the cells around it, always as many, so that several
     cells make one stack of matrix products. Candidates are found in single precision, about the
-    centre of the cell; distances are recomputed in double. The result is always the same.
+    centre of the cell; distances are recomputed in double. Nothing depends on chance: the first
+    centres are drawn with a fixed seed.
 
     Parameters
     ----------
@@ -221,7 +222,8 @@ def cell_neighbors(
     n_neighbors : int
         Less than ``n_samples``.
     n_cells : int, default=None
-        ``None`` means four times the square root of ``n_samples``.
+        ``None`` means four times the square root of ``n_samples``, and 64 samples per cell at
+        least.
     n_candidates : int, default=None
         Samples that are compared with each; ``None`` means 64 times that square root.
 
