@@ -161,6 +161,16 @@ def test_a_sample_far_away_does_not_blur_the_others(tensor):
     assert recall(found_on(tensor, X, 5, n_candidates=800), exact) > 0.95
 
 
+def test_samples_of_a_device_are_searched_there():
+    """The library refuses every operation on arrays of two devices."""
+    xp = pytest.importorskip("array_api_strict")
+    device = xp.Device("device1")
+    X = surface(600)
+    graph, _ = neighbor_graph(xp.asarray(X, device=device), 5, approximate=True)
+    assert graph.indices.device == graph.weights.device == device
+    np.testing.assert_array_equal(to_numpy(graph.indices), nearest_neighbors(X, 5)[0])
+
+
 def test_approximate_graph_is_nearly_the_exact_one(made):
     X = made(surface(1200))
     exact, width = neighbor_graph(X, 6)

@@ -40,7 +40,7 @@ def nearest_of(
     differences -= xp.astype(xp.take(X, samples, axis=0), xp.float64)[:, None, :]
     squares = xp.sum(differences * differences, axis=2)
     itself = candidates == samples[:, None]
-    squares = xp.where(itself, xp.asarray(xp.inf, dtype=xp.float64), squares)
+    squares = xp.where(itself, like(np.inf, squares), squares)
     order = xp.argsort(squares, axis=1, stable=True)[:, :n_neighbors]
     nearest = xp.take_along_axis(candidates, order, axis=1)
     return nearest, xp.take_along_axis(squares, order, axis=1)
@@ -114,7 +114,8 @@ def _centres(Z: Array, n_cells: int) -> Array:
             members = xp.astype(nearest[None, :] == numbers[:, None], Z.dtype)
             sums = sums + members @ rows
             counts = counts + xp.sum(members, axis=1, keepdims=True)
-        centres = xp.where(counts > 0, sums / xp.clip(counts, min=1.0), centres)
+        filled = counts > 0
+        centres = xp.where(filled, sums / xp.where(filled, counts, xp.ones_like(counts)), centres)
     return centres
 
 
@@ -154,7 +155,7 @@ def _candidates(cells: _Cells, batch: np.ndarray, n_candidates: int) -> Array:
     n_cells, shape = len(cells.sizes), (len(batch), n_candidates)
     scores = _distances(rows_of(cells.centres, batch), cells.centres)
     itself = whole(batch)[:, None] == whole(np.arange(n_cells))[None, :]
-    scores = xp.where(itself, xp.asarray(-xp.inf, dtype=scores.dtype), scores)
+    scores = xp.where(itself, like(-np.inf, scores), scores)
     order = xp.reshape(xp.argsort(scores, axis=1, stable=True), (-1,))
     lengths = xp.reshape(xp.take(whole(cells.sizes), order), (len(batch), n_cells))
     ends = xp.cumulative_sum(lengths, axis=1)
