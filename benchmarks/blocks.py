@@ -1,10 +1,11 @@
 """Fits in blocks: traffic, weak scaling, data larger than memory, graphs, cost of a block.
 
-    python benchmarks/blocks.py graph block traffic weak plan memory tall > figures.md
+    python benchmarks/blocks.py graph accuracy block traffic weak plan memory tall > figures.md
 
 Each section prints a Markdown table. ``memory`` writes 4.3 GB to the folder for temporary files
-and takes several minutes on two cores, ``tall`` writes 8 GB and takes longer; the others take
-about one.
+and takes several minutes on two cores, ``tall`` writes 8 GB and takes longer; ``accuracy`` takes
+three minutes, the others about one. ``graph`` and ``accuracy`` need PyTorch, and ``accuracy`` the
+Indian Pines scene.
 """
 
 import argparse
@@ -29,12 +30,16 @@ import numpy as np
 import scipy.sparse
 import zarr
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
 
 from jplay import FastSchedule, HeatGraph, JPlay
 from jplay.blocks import blocked, functions, graph_quality, partition_affinity
 from jplay.blocks.graph import gram_error
 from jplay.blocks.sources import AS_THEY_ARE
-from jplay.numerics.graph import heat_affinity
+from jplay.datasets import fetch_indian_pines
+from jplay.numerics.graph import heat_affinity, symmetric_affinity
+from jplay.numerics.inverted_file import cell_neighbors
+from jplay.problems.first_layer import scaled
 from jplay.problems.targets import summarize_targets, target_code
 
 
@@ -49,6 +54,14 @@ def spectra(n_samples, n_features, seed=0):
     X = np.tanh((rng.standard_normal((n_samples, 8)) + centres[y]) @ inner) @ outer
     X = 6 + X + 0.1 * rng.standard_normal(X.shape)
     return X / X.max(axis=1, keepdims=True), y
+
+
+def clusters(n_samples, n_features):
+    """Samples in 200 clusters of twenty dimensions, stretched towards the origin."""
+    rng = np.random.default_rng(0)
+    centres = 3 * rng.standard_normal((200, n_features))[rng.integers(0, 200, n_samples)]
+    inner = rng.standard_normal((n_samples, 20)) @ rng.standard_normal((20, n_features))
+    return centres * rng.random((n_samples, 1)) + 0.3 * inner
 
 
 def lazy_spectra(n_blocks, rows, n_features):
@@ -120,23 +133,52 @@ def timed(function, *args, clock=time.perf_counter, **kwargs):
     return clock() - start, result
 
 
+def by_cells(tensor, bandwidth, n_neighbors=10, **settings):
+    """The approximate graph of a PyTorch tensor, as a sparse matrix."""
+    indices, squares = cell_neighbors(tensor, n_neighbors, **settings)
+    return symmetric_affinity(indices.numpy(), np.exp(squares.numpy() / (-2 * bandwidth**2)))
+
+
 def graph():
     """Recall and error in ``X^T L X`` of approximate graphs and of graphs in blocks."""
+    import torch
+
+    on_core = partial(timed, clock=time.process_time)
     X, _ = spectra(20_000, 100)
-    exact_time, (exact, width) = timed(heat_affinity, X, 10)
+    exact_time, (exact, width) = on_core(heat_affinity, X, 10)
     rows = [("exact", f"{exact_time:.1f}", 1, 0)]
-    cases = [("inverted file (faiss)", partial(HeatGraph(10, width, "approximate"), X))]
+    cases = [
+        ("inverted file (faiss)", partial(HeatGraph(10, width, "approximate"), X)),
+        ("inverted file (a PyTorch tensor)", partial(by_cells, torch.asarray(X), width)),
+    ]
     for size in (10_000, 5_000, 2_000):
         made = partial(partition_affinity, X, [size] * (20_000 // size), HeatGraph(10, width))
         cases.append((f"blocks of {size:,} rows in random order", made))
     for name, make in cases:
-        seconds, affinity = timed(make)
+        seconds, affinity = on_core(make)
         quality = graph_quality(X, affinity, 10, bandwidth=width, n_probes=500)
         error = gram_error(X, affinity, exact)
         rows.append((name, f"{seconds:.1f}", f"{quality.recall:.3f}", f"{error:.4f}"))
     table(
         "Graph: 20,000 samples, 100 features, 10 neighbours",
-        ["graph", "seconds", "recall", "relative error in X^T L X"],
+        ["graph", "core seconds", "recall", "relative error in X^T L X"],
+        rows,
+    )
+    rows = []
+    sizes = (50_000, 100_000, 200_000)
+    cases = [(f"{n:,} near surfaces", spectra(n, 100)[0], width) for n in sizes]
+    cases.append(("60,000 in clusters", clusters(60_000, 100), 10.0))
+    for name, X, width in cases:
+        row = [name]
+        for make in (HeatGraph(10, width, "approximate"), partial(by_cells, bandwidth=width)):
+            samples = X if isinstance(make, HeatGraph) else torch.asarray(X)
+            seconds, affinity = on_core(make, samples)
+            quality = graph_quality(X, affinity, 10, bandwidth=width, n_probes=300)
+            row += [f"{seconds:.1f}", f"{quality.recall:.3f}"]
+        rows.append(row)
+    table(
+        "Growth: 100 features, 10 neighbours",
+        ["samples", "faiss, core seconds", "recall", "PyTorch tensor, core seconds", "recall"],
         rows,
     )
     line, _ = spectra(200, 100)
@@ -155,6 +197,61 @@ def graph():
     table(
         f"Overlap: {len(ordered):,} samples along a path, blocks of 600 rows",
         ["overlap", "recall", "relative error in X^T L X"],
+        rows,
+    )
+
+
+def accuracy(n_splits=10, share=0.05):
+    """J-Play over exact and approximate graphs of a whole scene, few of its pixels labelled."""
+    import torch
+
+    scene = fetch_indian_pines()
+    X = normalize(scene.cube.reshape(-1, scene.cube.shape[2]).astype(float), norm="max")
+    y = np.full(len(X), -1)
+    y[scene.pixel_indices] = scene.target
+    samples = scaled(X, "standard")[0]  # of which J-Play builds the graph
+    tensor = torch.asarray(samples)
+    exact, width = heat_affinity(samples, 10)
+    graphs = {
+        "exact": exact,
+        "inverted file (faiss)": HeatGraph(10, width, "approximate")(samples),
+        "inverted file (a PyTorch tensor)": by_cells(tensor, width),
+    }
+    for n in (3000, 1000, 300):
+        graphs[f"the same with {n:,} candidates"] = by_cells(tensor, width, n_candidates=n)
+    scores = {name: [] for name in graphs}
+    for seed in range(n_splits):
+        rng = np.random.default_rng(seed)
+        hidden = rng.random(len(y)) > share
+        test = hidden & (y >= 0)
+        for name, affinity in graphs.items():
+            model = JPlay(graph=affinity).fit(X, np.where(hidden, -1, y))
+            scores[name].append(100 * np.mean(model.predict(X[test]) == y[test]))
+    rows = []
+    for name, affinity in graphs.items():
+        quality = graph_quality(samples, affinity, 10, bandwidth=width)
+        change = np.subtract(scores[name], scores["exact"])
+        rows.append(
+            (
+                name,
+                f"{quality.recall:.3f}",
+                f"{gram_error(samples, affinity, exact):.4f}",
+                f"{np.mean(scores[name]):.2f}",
+                f"{np.mean(change):+.2f} ± {np.std(change) / n_splits**0.5:.2f}",
+                f"{change.min():+.2f} to {change.max():+.2f}",
+            )
+        )
+    table(
+        f"Accuracy: {len(X):,} pixels of Indian Pines, {share:.0%} of the labels, "
+        f"{n_splits} splits",
+        [
+            "graph",
+            "recall",
+            "relative error in X^T L X",
+            "accuracy, %",
+            "mean change",
+            "change of a split",
+        ],
         rows,
     )
 
@@ -436,7 +533,8 @@ def tall(n_samples=10_000_000, n_features=200, rows=20_000):
 
 
 SECTIONS = {
-    section.__name__: section for section in (graph, block, traffic, weak, plan, memory, tall)
+    section.__name__: section
+    for section in (graph, accuracy, block, traffic, weak, plan, memory, tall)
 }
 
 

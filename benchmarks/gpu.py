@@ -76,18 +76,18 @@ def pass_against_products(torch, n=1_000_000, d=200, r=100):
     }
 
 
-def simulated_pixels(torch, n, d=200, n_classes=16, seed=0):
+def simulated_pixels(torch, n, d=200, n_classes=16, seed=0, device="cuda"):
     """Mixtures of smooth spectra with noise, scaled by their maximum."""
-    generator = torch.Generator("cuda").manual_seed(seed)
-    grid = torch.linspace(0, 1, d, dtype=torch.float64, device="cuda")
-    centres = torch.rand((n_classes, 6, 1), dtype=torch.float64, device="cuda", generator=generator)
-    heights = torch.rand((n_classes, 6, 1), dtype=torch.float64, device="cuda", generator=generator)
+    generator = torch.Generator(device).manual_seed(seed)
+    grid = torch.linspace(0, 1, d, dtype=torch.float64, device=device)
+    centres = torch.rand((n_classes, 6, 1), dtype=torch.float64, device=device, generator=generator)
+    heights = torch.rand((n_classes, 6, 1), dtype=torch.float64, device=device, generator=generator)
     spectra = 0.2 + (heights * torch.exp(-(((grid - centres) / 0.12) ** 2))).sum(1)
-    y = torch.randint(n_classes, (n,), device="cuda", generator=generator)
-    other = torch.randint(n_classes, (n,), device="cuda", generator=generator)
-    mix = 0.3 * torch.rand((n, 1), dtype=torch.float64, device="cuda", generator=generator)
+    y = torch.randint(n_classes, (n,), device=device, generator=generator)
+    other = torch.randint(n_classes, (n,), device=device, generator=generator)
+    mix = 0.3 * torch.rand((n, 1), dtype=torch.float64, device=device, generator=generator)
     X = (1 - mix) * spectra[y] + mix * spectra[other]
-    X += 0.03 * torch.randn((n, d), dtype=torch.float64, device="cuda", generator=generator)
+    X += 0.03 * torch.randn((n, d), dtype=torch.float64, device=device, generator=generator)
     X = X.clamp(min=1e-3)
     return X / X.max(1, keepdim=True).values, y
 
@@ -119,6 +119,65 @@ def million_pixels(torch, n=1_000_000):
         "training_accuracy": score,
         "bandwidth": bandwidth,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30,
+    }
+
+
+def exact_neighbors(torch, X, samples, n_neighbors):
+    """Nearest neighbours of some samples among all, a few at a time."""
+    from jplay._array_api import smallest_per_row
+    from jplay.numerics.inverted_file import nearest_of
+
+    Z = X - X.mean(0)
+    norms = (Z * Z).sum(1)
+    found = []
+    for part in samples.split(50):
+        candidates, _ = smallest_per_row(norms - 2 * Z[part] @ Z.mT, 5 * n_neighbors)
+        found.append(nearest_of(X, part, candidates, n_neighbors)[0])
+    return torch.cat(found)
+
+
+def approximate_graph(torch, n, n_neighbors=10, n_probes=1000, device="cuda"):
+    """The graph by cells: seconds, memory, recall; up to a million beside the exact one.
+
+    A million pixels at a time have class spectra of their own. Also runs with ``device="cpu"``.
+    """
+    from jplay.numerics.graph import neighbor_graph, neighbor_laplacian_gram
+
+    def measured(function):
+        if device == "cpu":
+            start = time.process_time()
+            return function(), time.process_time() - start, None
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        result = function()
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - start
+        return result, seconds, (torch.cuda.max_memory_allocated() - before) / 2**30
+
+    X = torch.empty((n, 200), dtype=torch.float32, device=device)
+    for seed, rows in enumerate(X.split(1_000_000)):
+        rows.copy_(simulated_pixels(torch, len(rows), seed=seed, device=device)[0])
+    neighbor_graph(X[: n // 10], n_neighbors, approximate=True)
+    (graph, width), seconds, gib = measured(
+        lambda: neighbor_graph(X, n_neighbors, approximate=True)
+    )
+    report = {"n": n, "approximate_s": seconds, "gib_beyond_samples": gib, "bandwidth": width}
+    probes = torch.asarray(np.random.default_rng(0).choice(n, n_probes, replace=False))
+    probes = probes.to(device)
+    nearest = exact_neighbors(torch, X, probes, n_neighbors)
+    shared = (graph.indices[probes][:, :, None] == nearest[:, None, :]).any(2)
+    report["recall"] = float(shared.double().mean())
+    if n > 1_000_000:
+        return report
+    gram = neighbor_laplacian_gram(X, graph)[0]
+    (graph, _), seconds, gib = measured(lambda: neighbor_graph(X, n_neighbors, width))
+    exact = neighbor_laplacian_gram(X, graph)[0]
+    return report | {
+        "exact_s": seconds,
+        "exact_gib_beyond_samples": gib,
+        "relative_error_of_gram": float((gram - exact).norm() / exact.norm()),
     }
 
 
@@ -266,6 +325,8 @@ def main():
     parts = {
         "pass": lambda: pass_against_products(torch),
         "million": lambda: million_pixels(torch),
+        "approximate-1e6": lambda: approximate_graph(torch, 1_000_000),
+        "approximate-1e7": lambda: approximate_graph(torch, 10_000_000),
         "eigh": lambda: batched_eigh(torch),
     }
     if options.pixels:

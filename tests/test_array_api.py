@@ -85,3 +85,45 @@ def test_other_libraries_agree_with_numpy(library, dtype):
     )
     assert result.returncode == 0, result.stderr[-3000:]
     assert result.stdout.split() == ["agreed", *NAMES[dtype]]
+
+
+APPROXIMATE = textwrap.dedent(
+    """
+    import numpy as np
+    import sklearn
+    import torch
+    from jplay import HeatGraph, JPlay
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 9000)
+    shapes = rng.standard_normal((4, 3, 25))
+    X = np.tanh(np.einsum("ij,ijk->ik", rng.standard_normal((9000, 3)) + 1, shapes[y]))
+    X, y = torch.asarray(X + 0.3 * rng.standard_normal(X.shape)), torch.asarray(y)
+    with sklearn.config_context(array_api_dispatch=True):
+        exact, approximate = (
+            JPlay(5, 2, graph=HeatGraph(method=method)).fit(X[:8000], y[:8000])
+            for method in ("exact", "approximate")
+        )
+        expected, found = exact.predict(X[8000:]), approximate.predict(X[8000:])
+    assert type(found) is torch.Tensor
+    same = exact.affinity_.indices == approximate.affinity_.indices
+    assert 0.9 < float(same.all(dim=1).double().mean()) < 1
+    assert abs(exact.bandwidth_ - approximate.bandwidth_) < 1e-2 * exact.bandwidth_
+    assert float((found == expected).double().mean()) > 0.99
+    assert float((found == y[8000:]).double().mean()) > 0.7
+    print("agreed")
+    """
+)
+
+
+def test_an_approximate_graph_of_tensors_predicts_as_the_exact_one():
+    pytest.importorskip("torch")
+    result = subprocess.run(
+        [sys.executable, "-c", APPROXIMATE],
+        env=os.environ | {"SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout.split() == ["agreed"]

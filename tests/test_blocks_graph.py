@@ -7,7 +7,12 @@ import pytest
 
 from jplay.blocks import HeatGraph, graph_quality, partition_affinity
 from jplay.blocks.graph import approximate_neighbors, gram_error, neighbors
-from jplay.numerics.graph import heat_affinity, laplacian_gram, nearest_neighbors
+from jplay.numerics.graph import (
+    heat_affinity,
+    laplacian_gram,
+    nearest_neighbors,
+    neighbor_graph,
+)
 from jplay.problems.graphs import build_affinity
 
 
@@ -70,6 +75,31 @@ def test_estimators_search_many_samples_approximately(X, faiss, monkeypatch):
     affinity, approximate_width = build_affinity(X, HeatGraph())
     assert approximate_width == pytest.approx(width, rel=1e-2)
     assert gram_error(X, affinity, exact) < 0.02
+
+
+def test_tensors_are_searched_approximately_if_asked_or_many(X, monkeypatch):
+    """On the host from 50,000 samples on, on a GPU from two million on."""
+    torch = pytest.importorskip("torch")
+    asked = []
+
+    def watched(X, n_neighbors, bandwidth, *, approximate):
+        asked.append(approximate)
+        return neighbor_graph(X, n_neighbors, bandwidth, approximate=approximate)
+
+    monkeypatch.setattr("jplay.problems.graphs.neighbor_graph", watched)
+    tensor = torch.asarray(X)
+    for method in ("exact", "auto", "approximate"):
+        build_affinity(tensor, HeatGraph(method=method))
+    assert asked == [False, False, True]
+    monkeypatch.setattr("jplay.problems.graphs.EXACT_UP_TO", 1000)
+    affinity, width = build_affinity(tensor, HeatGraph())
+    assert asked[3:] == [True]
+    exact, exact_width = heat_affinity(X, 10)
+    assert width == pytest.approx(exact_width, rel=1e-2)
+    assert gram_error(X, affinity.to_sparse(), exact) < 0.02
+    monkeypatch.setattr("jplay.problems.graphs.in_host_memory", lambda array: False)
+    build_affinity(tensor, HeatGraph())
+    assert asked[4:] == [False]
 
 
 def test_without_a_package_the_search_is_exact_and_says_so(X, monkeypatch):

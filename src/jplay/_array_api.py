@@ -30,11 +30,6 @@ def is_numpy(array: Array) -> bool:
     return isinstance(array, np.ndarray)
 
 
-def in_host_memory(array: Array) -> bool:
-    """Whether NumPy can read ``array`` where it is."""
-    return is_numpy(array) or "cpu" in str(array_api_compat.device(array)).lower()
-
-
 def to_numpy(array: Array) -> np.ndarray:
     """Copy ``array`` to host memory as a NumPy array; NumPy arrays pass through."""
     if is_numpy(array):
@@ -245,6 +240,11 @@ def sum_by_index(indices: Array, values: Array, size: int) -> Array:
 def on_cuda(array: Array) -> bool:
     """Whether ``array`` is a PyTorch tensor on a CUDA device."""
     return array_api_compat.is_torch_array(array) and array.is_cuda
+
+
+def in_host_memory(array: Array) -> bool:
+    """Whether ``array`` lives in the memory of the CPU, whatever its library calls that."""
+    return "cpu" in str(array_api_compat.device(array)).lower()
 
 
 def fused(function: Callable, array: Array) -> Callable:

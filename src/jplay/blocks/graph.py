@@ -109,7 +109,9 @@ class HeatGraph:
         Width ``t`` of ``exp(-|x_i - x_j|^2 / (2 t^2))``; ``"median"`` takes the median
         distance to the last neighbour, over all blocks.
     method : {"auto", "exact", "approximate"}, default="auto"
-        ``"auto"`` searches exactly up to 50,000 samples (of a block).
+        ``"auto"`` searches exactly up to 50,000 samples (of a block), on a GPU up to two
+        million. NumPy arrays and blocks need the extra ``ann`` for an approximate search,
+        arrays of other libraries need nothing and are searched where they are.
     overlap : int, default=0
         Rows of the block before and of the one after among which neighbours are sought as
         well. Worth it where the order of rows means something, as in an image. An edge

@@ -17,8 +17,11 @@ from jplay._array_api import (
     sum_by_index,
     to_numpy,
 )
+from jplay.numerics.inverted_file import SPARE_CANDIDATES, cell_neighbors, nearest_of
 
-EXACT_UP_TO = 50_000  # samples; the exact search grows with their square
+# Samples; the exact search grows with their square.
+EXACT_UP_TO = 50_000
+EXACT_ON_DEVICE_UP_TO = 2_000_000  # a million with 200 features took 4.8 s on an H200
 _BLOCK_ELEMENTS = 4_000_000  # 32 MB in double precision
 _CACHED_ELEMENTS = 50_000  # of differences between samples at a time: they stay in cache
 _DEVICE_BLOCK_ELEMENTS = 2**28  # 2 GiB in double precision
@@ -27,7 +30,6 @@ _GRAM_ROWS = 8192  # of one block of the Laplacian's moments: a few megabytes
 
 Bandwidth = float | Literal["median"]
 """Width of the heat kernel, or how to choose it."""
-_SPARE_CANDIDATES = 6  # re-ranked by exact distance, so that rounding decides no tie
 
 
 def nearest_neighbors(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +58,7 @@ def nearest_neighbors(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.n
     # |x|^2 - 2 x.y + |y|^2 is off by a few units in the last place of the largest of its terms;
     # eight cover them, and a bound too large costs only a second look.
     rounding = 8 * np.finfo(squared_norms.dtype).eps * float(squared_norms.max())
-    n_candidates = min(n_neighbors + _SPARE_CANDIDATES, n_samples - 1)
+    n_candidates = min(n_neighbors + SPARE_CANDIDATES, n_samples - 1)
     block = max(1, _BLOCK_ELEMENTS // n_samples)
     for start in range(0, n_samples, block):
         rows = slice(start, min(start + block, n_samples))
@@ -110,10 +112,10 @@ def median_bandwidth(squared_distances: np.ndarray) -> float:
 def symmetric_affinity(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse.csr_array:
     """``max(W, W^T)`` of the directed graph with ``weights`` on the edges to ``indices``."""
     n_samples, n_neighbors = indices.shape
-    rows = np.repeat(np.arange(n_samples), n_neighbors)
+    ends = np.arange(0, indices.size + 1, n_neighbors)
     directed = scipy.sparse.csr_array(
-        (weights.ravel(), (rows, indices.ravel())), shape=(n_samples, n_samples)
-    )
+        (weights.ravel(), indices.ravel(), ends), shape=(n_samples, n_samples)
+    ).sorted_indices()
     affinity = directed.maximum(directed.T).tocsr()
     affinity.sort_indices()
     return affinity
@@ -327,14 +329,14 @@ def _neighbor_lists(X: Array, n_neighbors: int) -> tuple[Array, Array]:
     """
     xp = namespace(X)
     n_samples = X.shape[0]
-    n_candidates = min(n_neighbors + 1 + _SPARE_CANDIDATES, n_samples)
+    n_candidates = min(n_neighbors + 1 + SPARE_CANDIDATES, n_samples)
     Z = X - xp.mean(X, axis=0)
     distances = _distances_by_halves(Z) if on_cuda(Z) else _plain_distances(Z)
     positions = like(np.arange(n_samples), X, dtype=xp.int64)
     found = []
     for rows in _row_blocks(n_samples, n_samples):
         candidates, scores = smallest_per_row(distances.from_rows(rows), n_candidates)
-        nearest, squares = _nearest_of(X, positions[rows], candidates, n_neighbors)
+        nearest, squares = nearest_of(X, positions[rows], candidates, n_neighbors)
         reach = squares[:, -1] / distances.unit - distances.squared_norms[rows]
         doubtful = reach + distances.rounding > xp.max(scores, axis=1)
         found.append((nearest, squares, doubtful & (squares[:, -1] > 0)))
@@ -345,7 +347,7 @@ def _neighbor_lists(X: Array, n_neighbors: int) -> tuple[Array, Array]:
     again = xp.nonzero(doubtful)[0]
     for rows in _row_blocks(again.shape[0], n_samples):
         candidates, _ = smallest_per_row(distances.from_rows(again[rows]), n_candidates)
-        nearest, exact = _nearest_of(X, again[rows], candidates, n_neighbors)
+        nearest, exact = nearest_of(X, again[rows], candidates, n_neighbors)
         indices, squares = xp.concat([indices, nearest]), xp.concat([squares, exact])
     source = n_samples - 1 + xp.cumulative_sum(xp.astype(doubtful, xp.int64))
     source = xp.where(doubtful, source, positions)
@@ -358,34 +360,31 @@ def _row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
-def _nearest_of(
-    X: Array, samples: Array, candidates: Array, n_neighbors: int
-) -> tuple[Array, Array]:
-    """The nearest candidates of each sample but itself; the first of those equally distant."""
-    xp = namespace(X)
-    candidates = xp.sort(candidates, axis=1)
-    neighbors = xp.take(X, xp.reshape(candidates, (-1,)), axis=0)
-    neighbors = xp.reshape(neighbors, (*candidates.shape, X.shape[1]))
-    differences = xp.astype(neighbors - xp.take(X, samples, axis=0)[:, None, :], xp.float64)
-    squares = xp.sum(differences * differences, axis=2)
-    itself = candidates == samples[:, None]
-    squares = xp.where(itself, xp.asarray(xp.inf, dtype=xp.float64), squares)
-    order = xp.argsort(squares, axis=1, stable=True)[:, :n_neighbors]
-    nearest = xp.take_along_axis(candidates, order, axis=1)
-    return nearest, xp.take_along_axis(squares, order, axis=1)
-
-
 def neighbor_graph(
-    X: Array, n_neighbors: int = 10, bandwidth: Bandwidth = "median"
+    X: Array,
+    n_neighbors: int = 10,
+    bandwidth: Bandwidth = "median",
+    *,
+    approximate: bool = False,
 ) -> tuple[NeighborGraph, float]:
     """The graph of :func:`heat_affinity` as neighbour lists, computed where ``X`` lives.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    n_neighbors : int, default=10
+    bandwidth : float or "median", default="median"
+    approximate : bool, default=False
+        Whether :func:`jplay.numerics.inverted_file.cell_neighbors` searches, much faster for
+        millions of samples.
 
     Returns
     -------
     graph : NeighborGraph
     bandwidth : float
     """
-    indices, distances = _neighbor_lists(X, n_neighbors)
+    search = cell_neighbors if approximate else _neighbor_lists
+    indices, distances = search(X, n_neighbors)
     if bandwidth == "median":
         bandwidth = median_bandwidth(to_numpy(distances[:, n_neighbors - 1 :]))
     weights = namespace(X).exp(distances / (-2 * bandwidth**2))

@@ -7,9 +7,14 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_array
 
-from jplay._array_api import is_numpy
+from jplay._array_api import in_host_memory, is_numpy
 from jplay.blocks.graph import HeatGraph, heat_graph
-from jplay.numerics.graph import NeighborGraph, neighbor_graph
+from jplay.numerics.graph import (
+    EXACT_ON_DEVICE_UP_TO,
+    EXACT_UP_TO,
+    NeighborGraph,
+    neighbor_graph,
+)
 
 
 def as_graph(graph: Any) -> Any:
@@ -63,12 +68,11 @@ def _heat_affinity(X: Any, graph: HeatGraph) -> tuple[Any, float]:
         affinity, width = heat_graph(X, n_neighbors, graph.bandwidth, graph.method)
         raise_if_no_edges(affinity.max(), graph.bandwidth)
         return affinity, width
-    if graph.method == "approximate":
-        raise ValueError(
-            "`method` should be 'auto' or 'exact' if `X` is not a NumPy array, got "
-            "'approximate'. Pass `X` as a NumPy array for an approximate graph."
-        )
-    return neighbor_graph(X, n_neighbors, graph.bandwidth)
+    exact_up_to = EXACT_UP_TO if in_host_memory(X) else EXACT_ON_DEVICE_UP_TO
+    approximate = graph.method == "approximate" or (
+        graph.method == "auto" and n_samples > exact_up_to
+    )
+    return neighbor_graph(X, n_neighbors, graph.bandwidth, approximate=approximate)
 
 
 def raise_if_no_edges(largest_weight: float, bandwidth: Any) -> None:
