@@ -125,6 +125,20 @@ def test_blocks_of_another_array_library_stay_in_it(samples, solver):
     assert_same_fit(model, JPlay(3, 2, graph=graph_of_blocks(X), **settings).fit(X, y))
 
 
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_blocks_of_another_array_library_are_predicted(samples, library):
+    xp = pytest.importorskip(library)
+    X, y = samples
+    names = np.array(["corn", "oats", "rye", "wheat"])[y]
+    lazy = dask_array(X).map_blocks(xp.asarray, meta=X[:0])
+    model = JPlay(3, **QUICK).fit(lazy, names)
+    labels = model.predict(lazy)
+    assert labels.chunks == (tuple(SIZES),)
+    np.testing.assert_array_equal(labels.compute(), model.predict(X))
+    for method in (model.transform, model.predict_proba, model.decision_function):
+        np.testing.assert_allclose(method(lazy).compute(), method(X), atol=1e-12)
+
+
 def test_a_zarr_array_is_read_in_whole_chunks(tmp_path):
     zarr = pytest.importorskip("zarr")
     chunked = zarr.create_array(

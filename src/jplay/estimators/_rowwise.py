@@ -1,12 +1,16 @@
 """Methods that map rows to rows, on containers that are not arrays in memory."""
 
+import os
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
 import numpy as np
+import sklearn
+from array_api_compat import is_array_api_obj
 from sklearn.utils.validation import check_is_fitted
 
+from jplay._array_api import arrays_on_host, is_numpy, to_numpy
 from jplay.blocks.containers import is_dask_array, is_in_blocks, unwrapped
 from jplay.estimators._state import without_training
 
@@ -55,12 +59,24 @@ def _mapped(array, function, example):
     def on_block(block):
         if not block.shape[0]:
             return np.empty((0, *example.shape[1:]), dtype=example.dtype)
-        return function(block)
+        return _on_its_device(function, block)
 
     if example.ndim == 1:
-        return array.map_blocks(on_block, dtype=example.dtype, drop_axis=1, meta=example[:0])
+        # Dask would drop the axis by joining blocks, which are not always NumPy arrays.
+        column = _mapped(array, lambda block: function(block)[:, None], example[:, None])
+        return column[:, 0]
     chunks = (array.chunks[0], (example.shape[1],))
     return array.map_blocks(on_block, dtype=example.dtype, chunks=chunks, meta=example[:0])
+
+
+def _on_its_device(function, block):
+    """``function`` of a block in host memory; it runs where the block is if that can be."""
+    if is_numpy(block) or not is_array_api_obj(block):
+        return function(block)
+    if not os.environ.get("SCIPY_ARRAY_API"):  # without it scikit-learn lets no such array through
+        return function(to_numpy(block))
+    with sklearn.config_context(array_api_dispatch=True):
+        return arrays_on_host(function(block))
 
 
 def _float_dtype(array):
