@@ -33,8 +33,8 @@ from sklearn.exceptions import ConvergenceWarning
 from jplay import FastSchedule, HeatGraph, JPlay
 from jplay.blocks import blocked, functions, graph_quality, partition_affinity
 from jplay.blocks.graph import gram_error
-from jplay.blocks.sources import AS_THEY_ARE
 from jplay.numerics.graph import heat_affinity
+from jplay.numerics.rows import AS_THEY_ARE
 from jplay.problems.targets import summarize_targets, target_code
 
 
