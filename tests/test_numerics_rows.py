@@ -75,6 +75,9 @@ def test_small_spread_around_a_large_mean_survives_single_precision():
     np.testing.assert_array_equal(X, exact)
     form = RowForm(scale=np.ones(1), shift=np.array([1e6 + 1e-3]))
     np.testing.assert_allclose(formed(X, form), exact - form.shift, rtol=1e-6)
+    unit = float(X.max())
+    relative = RowForm(form.scale, form.shift / unit, unit=unit)
+    np.testing.assert_allclose(formed(X, relative), (exact - form.shift) / unit, rtol=1e-6)
     rounded = form.rounded(np.float32)
     np.testing.assert_array_equal(formed(X, rounded), exact - rounded.shift)
 

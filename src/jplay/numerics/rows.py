@@ -105,7 +105,7 @@ class FormedRows:
         n_features, form = X.shape[1], self.form
         spare = spare[: len(X)]
         if form.unit != 1:
-            X = np.divide(X, form.unit, out=spare)
+            X = np.divide(X, form.unit, out=spare, dtype=spare.dtype)
         if form.shift is not None:
             X = np.subtract(X, form.shift, out=spare)
         np.multiply(X, 1 if form.scale is None else form.scale, out=formed[:, :n_features])
