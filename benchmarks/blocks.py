@@ -35,11 +35,11 @@ from sklearn.preprocessing import normalize
 from jplay import FastSchedule, HeatGraph, JPlay
 from jplay.blocks import blocked, functions, graph_quality, partition_affinity
 from jplay.blocks.graph import gram_error
-from jplay.blocks.sources import AS_THEY_ARE
 from jplay.datasets import fetch_indian_pines
 from jplay.numerics.graph import heat_affinity, symmetric_affinity
 from jplay.numerics.inverted_file import cell_neighbors
-from jplay.problems.first_layer import scaled
+from jplay.numerics.rows import AS_THEY_ARE, formed
+from jplay.problems.first_layer import scaling_form
 from jplay.problems.targets import summarize_targets, target_code
 
 
@@ -209,7 +209,7 @@ def accuracy(n_splits=10, share=0.05):
     X = normalize(scene.cube.reshape(-1, scene.cube.shape[2]).astype(float), norm="max")
     y = np.full(len(X), -1)
     y[scene.pixel_indices] = scene.target
-    samples = scaled(X, "standard")[0]  # of which J-Play builds the graph
+    samples = formed(X, scaling_form(X, "standard"))  # of which J-Play builds the graph
     tensor = torch.asarray(samples)
     exact, width = heat_affinity(samples, 10)
     graphs = {

@@ -2,7 +2,7 @@
 
     python benchmarks/gate.py [--against FILE] [--record FILE]
 
-Times eight pieces of work, each as a ratio to a reference that runs in turn with it, and compares
+Times nine pieces of work, each as a ratio to a reference that runs in turn with it, and compares
 the ratios with recorded ones. Fails if one is more than half larger than recorded. A ratio that
 looks too large is measured again before it counts, since a busy machine can spoil a measurement
 but cannot make one too fast. Run ``--record benchmarks/results/gate.json`` after a change that is
@@ -56,6 +56,18 @@ def joint_pass():
 
     X, Y, affinity, theta, products = large()
     one_pass = ArraySamples(X, Y, affinity).joint_pass([100], nonnegative=True, unit_ball=True)
+    return lambda: one_pass([theta], 1.0), products
+
+
+def formed_pass():
+    """The same over samples that are too many to be copied in their scaled form."""
+    from jplay.numerics.rows import FormedRows
+    from jplay.problems.first_layer import scaling_form
+    from jplay.solvers.samples import ArraySamples
+
+    X, Y, affinity, theta, products = large()
+    rows = FormedRows(X, scaling_form(X, "standard").rounded(X.dtype))
+    one_pass = ArraySamples(rows, Y, affinity).joint_pass([100], nonnegative=True, unit_ball=True)
     return lambda: one_pass([theta], 1.0), products
 
 
@@ -121,6 +133,7 @@ def committee_prediction():
 CASES = {
     "constraint pass / its two products": constraint_pass,
     "joint pass / its two products": joint_pass,
+    "formed pass / its two products": formed_pass,
     "small fit / SVC": small_fit,
     "three layers / one layer": three_layers,
     "transform / one product": transform,

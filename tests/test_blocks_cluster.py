@@ -9,7 +9,8 @@ import pytest
 
 from jplay import FastSchedule, HeatGraph, JPlay
 from jplay.blocks import partition_affinity
-from jplay.problems.first_layer import scaled
+from jplay.numerics.rows import formed
+from jplay.problems.first_layer import scaling_form
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -83,7 +84,7 @@ def assert_same_fit(model, reference, atol):
 
 def reference_fit(X, y, rows, graph=GRAPH, **settings):
     sizes = [rows] * (len(X) // rows)
-    affinity = partition_affinity(scaled(X, "standard")[0], sizes, graph)
+    affinity = partition_affinity(formed(X, scaling_form(X, "standard")), sizes, graph)
     return JPlay(**settings | {"graph": affinity}).fit(X, y)
 
 

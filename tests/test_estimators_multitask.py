@@ -7,8 +7,9 @@ from sklearn.datasets import load_digits, load_iris
 
 from jplay import HeatGraph, JPlay, JPlayRegressor, MultiTaskJPlay
 from jplay.blocks import blocked
+from jplay.numerics.rows import formed
 from jplay.persistence import load_model, save_model
-from jplay.problems.first_layer import scaled
+from jplay.problems.first_layer import scaling_form
 from jplay.problems.multitask import encoded_tasks, task_links, task_targets
 
 X, Y = load_iris(return_X_y=True)
@@ -243,7 +244,7 @@ def test_many_equal_values_do_not_make_a_feature_vary():
     """The mean of many equal numbers is not quite that number."""
     samples = np.column_stack([np.full(12_000, 1 / 70), np.arange(12_000.0)])
     assert abs(samples[:, 0].mean() - 1 / 70) > 0
-    assert_array_equal(scaled(samples, "standard")[0][:, 0], 0)
+    assert_array_equal(formed(samples, scaling_form(samples, "standard"))[:, 0], 0)
 
 
 def test_graph_is_over_all_samples():

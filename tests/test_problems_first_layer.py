@@ -4,9 +4,23 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse
 
+from jplay import (
+    AutoRULe,
+    FastSchedule,
+    HeatGraph,
+    JPlay,
+    JPlayRegressor,
+    JPlaySearchCV,
+    MultiTaskJPlay,
+    PaperSchedule,
+    Propagation,
+)
+from jplay.numerics.rows import FormedRows, formed
+from jplay.problems import first_layer, problem
 from jplay.problems.checks import check_scale
-from jplay.problems.first_layer import first_layer_of, scaled
+from jplay.problems.first_layer import first_layer_of, scaling_form
 
 N_SAMPLES, N_FEATURES = 300_000, 10
 
@@ -43,9 +57,10 @@ def test_standard_scaling_centres_and_divides_by_deviations(samples):
 
 
 def test_norm_scaling_makes_the_mean_square_norm_one(samples):
-    Z, scale, shift = scaled(7 * samples, "norm")
-    assert shift is None
-    np.testing.assert_allclose(Z, 7 * samples * scale, rtol=1e-12)
+    form = scaling_form(7 * samples, "norm")
+    assert form.shift is None
+    Z = formed(7 * samples, form)
+    np.testing.assert_allclose(Z, 7 * samples * form.rounded(float).scale, rtol=1e-12)
     assert np.mean(np.sum(Z**2, axis=1)) == pytest.approx(1.0)
 
 
@@ -55,3 +70,104 @@ def test_scaled_samples_keep_their_precision_and_the_callers_array(samples):
     _, Z, solver_X = first_layer_of(X, "standard")
     assert Z.dtype == solver_X.dtype == np.float32
     np.testing.assert_array_equal(X, before)
+
+
+@pytest.fixture
+def nothing_copied(monkeypatch):
+    """Rows are formed when they are asked for, however few there are."""
+    monkeypatch.setattr(first_layer, "_COPIED_ELEMENTS", 0)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("scaling", ["standard", "norm"])
+def test_formed_rows_are_those_of_the_copy(samples, scaling, dtype, monkeypatch):
+    X = samples[:500].astype(dtype)
+    layer, *copies = first_layer_of(X, scaling)
+    monkeypatch.setattr(first_layer, "_COPIED_ELEMENTS", 0)
+    same_layer, *rows = first_layer_of(X, scaling)
+    tolerance = 1e-14 if dtype == "float64" else 1e-6
+    np.testing.assert_allclose(same_layer.scale, layer.scale, rtol=tolerance)
+    for on_demand, copy in zip(rows, copies, strict=True):
+        assert isinstance(on_demand, FormedRows)
+        np.testing.assert_allclose(on_demand[:], copy, rtol=tolerance, atol=tolerance)
+
+
+def test_samples_without_scale_and_constant_are_never_formed(samples, nothing_copied):
+    assert first_layer_of(samples, None)[2] is samples
+
+
+def test_wide_samples_are_copied(nothing_copied):
+    X = np.random.default_rng(0).random((5, 9))
+    assert first_layer_of(X, "standard")[2].shape == (5, 5)
+
+
+QUICK = {"solver": FastSchedule(max_iter=15), "graph": HeatGraph(5)}
+
+
+def _problem():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    return rng.random((3, 12))[y] + 0.3 * rng.random((90, 12)), y
+
+
+def _some_missing(y):
+    return np.where(np.arange(len(y)) % 3 == 0, -1, y)
+
+
+FITS = {
+    "JPlay": lambda X, y: JPlay(4, **QUICK).fit(X, y),
+    "three layers": lambda X, y: JPlay(4, 3, **QUICK).fit(X, y),
+    "scaled by norms": lambda X, y: JPlay(4, scaling="norm", **QUICK).fit(X, y),
+    "given graph": lambda X, y: JPlay(4, **QUICK | {"graph": HeatGraph(5)(X)}).fit(X, y),
+    "weights": lambda X, y: JPlay(4, **QUICK).fit(X, y, sample_weight=1.0 + y),
+    "published schedule": lambda X, y: JPlay(
+        4, 2, graph=HeatGraph(5), solver=PaperSchedule(max_iter=2, inner_max_iter=5, mu=1.0)
+    ).fit(X, y),
+    "labels that spread": lambda X, y: JPlay(4, unlabelled=Propagation(), **QUICK).fit(
+        X, _some_missing(y)
+    ),
+    "layer without labels": lambda X, y: AutoRULe(4, graph=HeatGraph(5)).fit(X - X.mean()),
+    "regression": lambda X, y: JPlayRegressor(4, **QUICK).fit(X, X[:, 0] - y),
+    "several tasks": lambda X, y: MultiTaskJPlay(4, **QUICK).fit(
+        X, {"class": y.astype(float), "value": X[:, 0]}
+    ),
+    "search": lambda X, y: (
+        JPlaySearchCV({"alpha": [0.5, 1.0]}, estimator=JPlay(4, **QUICK), cv=2)
+        .fit(X, y)
+        .best_estimator_
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", FITS)
+def test_fit_to_formed_rows_is_the_fit_to_their_copy(name, monkeypatch):
+    X, y = _problem()
+    expected = FITS[name](X, y)
+    monkeypatch.setattr(first_layer, "_COPIED_ELEMENTS", 0)
+    found = FITS[name](X, y)
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found.transform(X), expected.transform(X), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_fit_with_default_scaling_does_not_copy_many_samples(dtype, monkeypatch):
+    n_samples, n_features = 120_000, 100
+    monkeypatch.setattr(first_layer, "_COPIED_ELEMENTS", n_samples * n_features - 1)
+    monkeypatch.setattr(problem, "SAMPLED_ROWS", 1000)
+    rng = np.random.default_rng(0)
+    X = rng.random((n_samples, n_features)).astype(dtype)
+    y = np.arange(n_samples) % 2
+    chain = scipy.sparse.diags_array(
+        [np.ones(n_samples - 1)] * 2, offsets=[-1, 1], shape=(n_samples, n_samples)
+    ).tocsr()
+    model = JPlay(4, graph=chain, solver=FastSchedule(max_iter=2))
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1] / (8 * X.size)
+    finally:
+        tracemalloc.stop()
+    # A few blocks of 8192 rows, and the multipliers of four features.
+    assert peak < 0.6

@@ -80,8 +80,8 @@ def zeros_like_shape(shape: tuple[int, ...], reference: Array, *, dtype: Any = N
 
 
 def rows_of(matrix: Array, indices: np.ndarray) -> Array:
-    """Some rows of a matrix, by indices in host memory."""
-    if is_numpy(matrix):
+    """Some rows of an array, or of what is indexed like one of NumPy, by indices on the host."""
+    if is_numpy(matrix) or not array_api_compat.is_array_api_obj(matrix):
         return matrix[indices]
     xp = namespace(matrix)
     return xp.take(matrix, like(indices, matrix, dtype=xp.int64), axis=0)

@@ -13,8 +13,9 @@ import scipy.sparse
 
 from jplay._array_api import Array, like, namespace, to_numpy
 from jplay.blocks.graph import HeatGraph, neighbors
-from jplay.blocks.sources import AS_THEY_ARE, RowForm, rows_of, samples_of
+from jplay.blocks.sources import rows_of, samples_of
 from jplay.numerics.graph import laplacian_gram, symmetric_affinity
+from jplay.numerics.rows import AS_THEY_ARE, RowForm
 from jplay.solvers.samples import ArraySamples, Statistics, reduced_rows
 
 _QUANTILES = 1001  # of the distances in one block, from which the common median is found

@@ -19,9 +19,12 @@ from jplay.numerics.graph import (
     nearest_neighbors,
     symmetric_affinity,
 )
+from jplay.numerics.rows import row_blocks
 
 Method = Literal["auto", "exact", "approximate"]
 METHODS = get_args(Method)
+
+_SEARCHED_ROWS = 16_384  # whose neighbours are sought at a time
 
 
 def neighbors(X: Any, n_neighbors: int, method: Method = "auto") -> tuple[Any, Any]:
@@ -29,7 +32,8 @@ def neighbors(X: Any, n_neighbors: int, method: Method = "auto") -> tuple[Any, A
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray of shape (n_samples, n_features), or FormedRows
+        The exact search needs all rows at once, and forms them for as long as it takes.
     n_neighbors : int
     method : {"auto", "exact", "approximate"}, default="auto"
         ``"auto"`` is exact up to 50,000 samples.
@@ -42,7 +46,7 @@ def neighbors(X: Any, n_neighbors: int, method: Method = "auto") -> tuple[Any, A
     if method not in METHODS:
         raise ValueError(f"`method` should be one of {METHODS}, got {method!r}.")
     if method == "exact" or (method == "auto" and X.shape[0] <= EXACT_UP_TO):
-        return nearest_neighbors(X, n_neighbors)
+        return nearest_neighbors(np.asarray(X), n_neighbors)
     return approximate_neighbors(X, n_neighbors)
 
 
@@ -55,7 +59,7 @@ def approximate_neighbors(
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray of shape (n_samples, n_features), or FormedRows
     n_neighbors : int
     n_lists : int, default=None
         Number of cells; ``None`` means the square root of ``n_samples``.
@@ -70,29 +74,32 @@ def approximate_neighbors(
     faiss = import_optional("faiss", feature="An approximate neighbour graph", extra="ann")
     n_samples, n_features = X.shape
     n_lists = n_lists or max(1, int(np.sqrt(n_samples)))
-    single = np.ascontiguousarray(X, dtype=np.float32)
     quantizer = faiss.IndexFlatL2(n_features)
     index = faiss.IndexIVFFlat(quantizer, n_features, n_lists, faiss.METRIC_L2)
-    index.train(single[:: max(1, n_samples // (64 * n_lists))])
-    index.add(single)
+    index.train(_in_single(X[:: max(1, n_samples // (64 * n_lists))]))
+    for _, block in row_blocks(X, _SEARCHED_ROWS):
+        index.add(_in_single(block))
     index.nprobe = min(n_lists, n_probes or max(16, n_lists // 16))
     indices = np.empty((n_samples, n_neighbors), dtype=np.intp)
     squared_distances = np.empty((n_samples, n_neighbors))
-    for start in range(0, n_samples, 16_384):
-        rows = slice(start, min(start + 16_384, n_samples))
-        _, found = index.search(single[rows], min(n_neighbors + 3, n_samples))
+    for rows, block in row_blocks(X, _SEARCHED_ROWS):
+        _, found = index.search(_in_single(block), min(n_neighbors + 3, n_samples))
         # An unfilled place counts as the sample itself, and the sample itself comes last.
         own = np.arange(rows.start, rows.stop)[:, None]
         found = np.where(found < 0, own, found)
         exact = np.empty(found.shape)
         for column in range(found.shape[1]):
-            differences = X[found[:, column]].astype(np.float64) - X[rows]
+            differences = X[found[:, column]].astype(np.float64) - block
             exact[:, column] = np.einsum("ij,ij->i", differences, differences)
         exact[found == own] = np.inf
         order = np.argsort(exact, axis=1, kind="stable")[:, :n_neighbors]
         indices[rows] = np.take_along_axis(found, order, axis=1)
         squared_distances[rows] = np.take_along_axis(exact, order, axis=1)
     return indices, squared_distances
+
+
+def _in_single(X: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(X, dtype=np.float32)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from jplay._array_api import Array
 from jplay.blocks import functions
 from jplay.blocks.executors import ClusterExecutor, LocalExecutor
-from jplay.blocks.sources import AS_THEY_ARE, RowForm
+from jplay.numerics.rows import AS_THEY_ARE, RowForm
 from jplay.solvers.samples import PassResult
 
 _LINEAGE = 10  # passes after which multipliers no longer refer to those of earlier passes

@@ -9,11 +9,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._array_api import get_namespace, supported_float_dtypes
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from jplay._array_api import like, namespace
+from jplay._array_api import is_numpy, like, namespace
 from jplay.blocks.containers import is_in_blocks
 from jplay.estimators._rowwise import by_rows
+from jplay.numerics.rows import row_blocks
 from jplay.problems.checks import check_scale
 from jplay.solvers.result import Status
+
+_CACHED_BYTES = 2**18  # of a product that is looked at again
 
 
 def float_dtypes(X: Any) -> list:
@@ -53,6 +56,27 @@ def check_n_components(n_components: int, upper: int, upper_name: str, remedy: s
         )
 
 
+def _affine(X: Any, matrix: Any, offset: Any) -> tuple[Any, bool]:
+    """``X @ matrix.T + offset``, and whether all of it is finite."""
+    xp = namespace(X)
+    Z = X @ matrix.mT + offset
+    return Z, bool(xp.all(xp.isfinite(Z)))
+
+
+def _affine_in_cache(X: Any, matrix: Any, offset: Any) -> tuple[Any, bool]:
+    """The same for NumPy arrays: what follows the product finds its result in cache."""
+    matrix = np.ascontiguousarray(matrix.T)
+    Z = np.empty((X.shape[0], matrix.shape[1]), dtype=X.dtype)
+    size = min(X.shape[0], max(64, _CACHED_BYTES // offset.nbytes))
+    offsets = np.tile(offset, (size, 1))  # a sum of short rows takes longer, row by row
+    finite = True
+    for rows, samples in row_blocks(X, size):
+        block = np.matmul(samples, matrix, out=Z[rows])
+        block += offsets[: len(block)]
+        finite = finite and bool(np.isfinite(block).all())
+    return Z, finite
+
+
 class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of estimators with ``transform(X) = X @ matrix.T + offset``, given by ``_affine_map``.
 
@@ -83,12 +107,11 @@ class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         checks = {"dtype": float_dtypes(X), "reset": False}
         X = validate_data(self, X, ensure_all_finite=False, **checks)
-        xp = namespace(X)
+        matrix, offset = like(matrix, X), like(offset, X)
+        affine = _affine_in_cache if is_numpy(X) else _affine
         with np.errstate(invalid="ignore"):
-            Z = X @ like(matrix, X).mT
-        if bool(namespace(offset).any(offset != 0)):
-            Z += like(offset, X)
-        if not bool(xp.all(xp.isfinite(Z))):
+            Z, finite = affine(X, matrix, offset)
+        if not finite:
             validate_data(self, X, **checks)
         return Z
 

@@ -18,6 +18,7 @@ from jplay._array_api import (
     to_numpy,
 )
 from jplay.numerics.inverted_file import SPARE_CANDIDATES, cell_neighbors, nearest_of
+from jplay.numerics.rows import FormedRows, row_blocks
 
 # Samples; the exact search grows with their square.
 EXACT_UP_TO = 50_000
@@ -27,6 +28,7 @@ _CACHED_ELEMENTS = 50_000  # of differences between samples at a time: they stay
 _DEVICE_BLOCK_ELEMENTS = 2**28  # 2 GiB in double precision
 _DEVICE_DISTANCES = 2**30  # at a time; 4 GiB in single precision
 _GRAM_ROWS = 8192  # of one block of the Laplacian's moments: a few megabytes
+_GATHERED_ROWS = 1024  # whose neighbours are copied at a time, some ten times as many
 
 Bandwidth = float | Literal["median"]
 """Width of the heat kernel, or how to choose it."""
@@ -188,11 +190,16 @@ def weighted_by_features(
 
 
 def laplacian_gram(
-    X: np.ndarray, affinity: scipy.sparse.sparray
+    X: np.ndarray | FormedRows, affinity: scipy.sparse.sparray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """``X^T L X`` and the degree moments of the graph, in float64, without forming ``L``.
 
-    Rows are taken in blocks, so that samples in float64 are not copied.
+    Rows are taken in blocks, so that samples are not copied.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), or FormedRows
+    affinity : sparse array of shape (n_samples, n_samples)
 
     Returns
     -------
@@ -204,21 +211,37 @@ def laplacian_gram(
         ``X^T D 1``.
     total_degree : float
     """
-    X = np.ascontiguousarray(X, dtype=np.float64)  # as sparse products would at every block
-    n_samples, n_features = X.shape
+    if isinstance(X, np.ndarray):
+        X = np.ascontiguousarray(X)  # as sparse products would at every block
+    n_features = X.shape[1]
     degrees = np.asarray(affinity.sum(axis=1)).ravel()
     affinity = affinity.tocsr()
     gram, degree_gram = np.zeros((2, n_features, n_features))
     degree_sum = np.zeros(n_features)
-    for start in range(0, n_samples, _GRAM_ROWS):
-        rows = slice(start, start + _GRAM_ROWS)
-        block = X[rows]
+    for rows, here in row_blocks(X, _GRAM_ROWS):
+        block = here.astype(np.float64, copy=False)
         weighted = degrees[rows, None] * block
         degree_gram += block.T @ weighted
         degree_sum += weighted.sum(axis=0)
-        weighted -= affinity[rows] @ X
+        _subtract_neighbors(weighted, X, affinity[rows])
         gram += block.T @ weighted
     return (gram + gram.T) / 2, degree_gram, degree_sum, float(degrees.sum())
+
+
+def _subtract_neighbors(
+    weighted: np.ndarray, X: np.ndarray | FormedRows, affinity: scipy.sparse.csr_array
+) -> None:
+    """Subtract ``affinity @ X`` from some rows, which need no others than their neighbours."""
+    if X.dtype == np.float64 and isinstance(X, np.ndarray):
+        weighted -= affinity @ X
+        return
+    for start in range(0, len(weighted), _GATHERED_ROWS):
+        rows = slice(start, start + _GATHERED_ROWS)
+        edges = affinity[rows]
+        neighbors, places = np.unique(edges.indices, return_inverse=True)
+        among = (edges.data, places, edges.indptr)
+        among = scipy.sparse.csr_array(among, shape=(edges.shape[0], len(neighbors)))
+        weighted[rows] -= among @ X[neighbors].astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)

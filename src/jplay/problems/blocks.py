@@ -25,7 +25,7 @@ from jplay.blocks.containers import (
 from jplay.blocks.executors import ClusterExecutor, LocalExecutor, cluster_errors, dask_mapper
 from jplay.blocks.graph import HeatGraph
 from jplay.blocks.samples import BlockSamples
-from jplay.blocks.sources import AS_THEY_ARE, RowForm
+from jplay.numerics.rows import AS_THEY_ARE, RowForm
 from jplay.problems.checks import check_scale
 from jplay.problems.first_layer import FirstLayer, feature_scales
 from jplay.problems.graphs import check_affinity, raise_if_no_edges
@@ -98,7 +98,7 @@ def described_blocks(
             scaling, found.mean, found.deviation, found.lowest, found.highest, found.rms_norm
         )
         form = _with_constant(executor, rows, found, RowForm(scale, shift))
-        first_layer = FirstLayer(X.shape[1], form.constant, scale=scale, shift=shift)
+        first_layer = FirstLayer(X.shape[1], form.constant, scale=form.scale, shift=form.shift)
         encode = _unlabelled_rows if code is None else code.encode
         statistics, bandwidth = _statistics(executor, rows, form, targets, weights, graph, encode)
         sampled = None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jplay._array_api import (
@@ -13,6 +13,7 @@ from jplay._array_api import (
     namespace,
     zeros_like_shape,
 )
+from jplay.numerics.rows import AS_THEY_ARE, FormedRows, RowForm, formed, row_blocks
 
 SAMPLE_NORM = 1.0
 """Root mean square norm of scaled samples. Features live in the unit ball: with samples of about
@@ -23,7 +24,8 @@ REACH = 2.0
 nearly all images has a small deviation and few, large values, which would count for too much. From
 1 to 3 the mean accuracy over 27 problems was the same; without a limit digits lost 4.6 points."""
 
-_BLOCK_ROWS = 65_536
+_BLOCK_ELEMENTS = 2**20  # of samples that are looked at at a time; 8 MB in double precision
+_COPIED_ELEMENTS = 2**24  # of samples that are formed once, for all iterations: 128 MB
 
 
 @dataclass(frozen=True)
@@ -120,51 +122,66 @@ def feature_scales(
     return SAMPLE_NORM / norm * scale, mean
 
 
-def scaled(
-    X: Array, scaling: str | None, room: int = 0
-) -> tuple[Array, Array | None, Array | None]:
-    """Samples in memory, shifted and scaled; with the scale and the shift of each feature.
-
-    They are copied once, into an array with ``room`` for further features, which are zero.
-    """
+def scaling_form(X: Array, scaling: str | None) -> RowForm:
+    """Shift and scale of every feature of samples in memory, from two looks at them."""
     if scaling is None:
-        return X, None, None
+        return AS_THEY_ARE
     xp = namespace(X)
-    n_samples, n_features = X.shape
+    n_samples = X.shape[0]
     # Relative to the largest entry, so that squares of very large or small ones stay in range.
     unit = largest_magnitude(X) or 1.0
-    whole = zeros_like_shape((n_samples, n_features + room), X, dtype=xp.float64)
-    relative = whole[:, :n_features]
-    relative[...] = xp.astype(X, xp.float64, copy=False)
-    relative /= unit
-    mean = xp.mean(relative, axis=0)
-    lowest, highest = xp.min(relative, axis=0), xp.max(relative, axis=0)
-    norm = math.sqrt(float(xp.sum(_column_squares(relative))) / n_samples)
-    shift = None
+    mean: Array = 0
+    squares: Array = 0
+    extremes = []
+    for block in _relative_blocks(X, unit):
+        mean = mean + xp.sum(block, axis=0) / n_samples
+        squares = squares + xp.sum(block * block, axis=0)
+        extremes.append((xp.min(block, axis=0), xp.max(block, axis=0)))
+    lowest, highest = (xp.stack(list(parts)) for parts in zip(*extremes, strict=True))
+    norm = math.sqrt(float(xp.sum(squares)) / n_samples)
     if scaling == "standard":
-        relative -= mean
-        shift = mean * unit
-    deviation = xp.sqrt(_column_squares(relative) / n_samples)
+        squares = 0
+        for block in _relative_blocks(X, unit):
+            block -= mean
+            squares = squares + xp.sum(block * block, axis=0)
+    deviation = xp.sqrt(squares / n_samples)
     if xp.finfo(X.dtype).bits < 64:  # rounding of the samples themselves
         deviation = xp.where(
             deviation > 4 * float(xp.finfo(X.dtype).eps) * xp.abs(mean), deviation, 0 * deviation
         )
-    scale, _ = feature_scales(scaling, mean, deviation, lowest, highest, norm)
-    assert scale is not None
-    relative *= scale
-    return xp.astype(whole, X.dtype, copy=False), scale / unit, shift
+    scale, shift = feature_scales(
+        scaling, mean, deviation, xp.min(lowest, axis=0), xp.max(highest, axis=0), norm
+    )
+    return RowForm(scale, shift, unit=unit)
 
 
-def _row_blocks(X: Array) -> Iterator[Array]:
-    """The rows, some at a time: squares of all would be a copy."""
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        yield X[start : min(start + _BLOCK_ROWS, X.shape[0]), :]
-
-
-def _column_squares(X: Array) -> Array:
-    """Sum of the squares of every column."""
+def _relative_blocks(X: Array, unit: float) -> Iterator[Array]:
+    """Some rows at a time in double precision, divided by ``unit``."""
     xp = namespace(X)
-    return sum(xp.sum(block * block, axis=0) for block in _row_blocks(X))
+    for block in _blocks(X):
+        yield xp.astype(block, xp.float64) / unit
+
+
+def _blocks(X: Array, form: RowForm = AS_THEY_ARE) -> Iterator[Array]:
+    """Some rows at a time, in a form."""
+    for _, block in row_blocks(X, max(1, _BLOCK_ELEMENTS // X.shape[1])):
+        yield formed(block, form)
+
+
+def _with_constant(X: Array, form: RowForm) -> RowForm:
+    """The form with a constant feature, if a linear first layer cannot do.
+
+    A linear map cannot be non-negative on samples that lie on both sides of the origin, as those
+    that are centred do.
+    """
+    xp = namespace(X)
+    if form.shift is None:
+        total = sum(xp.sum(block, axis=0) for block in _blocks(X, form))
+        if all(bool(xp.min(block @ total) > 0) for block in _blocks(X, form)):
+            return form
+    # As large as the largest sample, so that the intercept costs no more than a feature.
+    norms = (xp.max(xp.linalg.vector_norm(block, axis=1)) for block in _blocks(X, form))
+    return replace(form, constant=max(map(float, norms)) or 1.0)
 
 
 def first_layer_of(
@@ -182,28 +199,28 @@ def first_layer_of(
     Returns
     -------
     first_layer : FirstLayer
-    scaled : array of shape (n_samples, n_features)
+    scaled : array or FormedRows of shape (n_samples, n_features)
         The samples, shifted and scaled.
-    solver_X : array of shape (n_samples, n_coordinates)
-        The same as the solver sees them.
+    solver_X : array or FormedRows of shape (n_samples, n_coordinates)
+        The same as the solver sees them. Many samples are not copied: their rows are formed
+        whenever they are asked for.
     """
     xp = namespace(X)
-    n_features = X.shape[1]
-    # Centred samples need the constant feature, which then has its place already.
-    room = int(is_numpy(X) and scaling == "standard")
-    whole, scale, shift = scaled(X, scaling, room)
-    X = whole[:, :n_features]
-    constant, basis, solver_X = None, None, X
-    # A linear map cannot be non-negative on samples that lie on both sides of the origin.
-    if bool(xp.min(X @ xp.mean(X, axis=0)) <= 0):
-        # As large as the largest sample, so that the intercept costs no more than a feature.
-        norms = [xp.max(xp.linalg.vector_norm(block, axis=1)) for block in _row_blocks(X)]
-        constant = max(map(float, norms)) or 1.0
-        if not room:
-            whole = xp.concat([X, zeros_like_shape((X.shape[0], 1), X)], axis=1)
-        whole[:, n_features] = constant
-        solver_X = whole
-    if reduced and solver_X.shape[1] > solver_X.shape[0]:
+    n_samples, n_features = X.shape
+    on_demand = is_numpy(X) and X.size > _COPIED_ELEMENTS and n_samples > n_features
+    form = scaling_form(X, scaling)
+    if on_demand:
+        # In every iteration: samples in single precision should not wait for double.
+        form = form.rounded(X.dtype)
+    form = _with_constant(X, form)
+    plain = form.rounded(xp.float64)
+    layer = FirstLayer(n_features, form.constant, None, plain.scale, plain.shift)
+    if on_demand and not form.is_plain:
+        return layer, FormedRows(X, form.without_constant), FormedRows(X, form)
+    solver_X = formed(X, form)
+    scaled = solver_X[:, :n_features]
+    if reduced and solver_X.shape[1] > n_samples:
         basis, coordinates = xp.linalg.qr(solver_X.mT)
+        layer = replace(layer, basis=basis)
         solver_X = xp.asarray(coordinates.mT, copy=True)
-    return FirstLayer(n_features, constant, basis, scale, shift), X, solver_X
+    return layer, scaled, solver_X

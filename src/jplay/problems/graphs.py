@@ -15,6 +15,7 @@ from jplay.numerics.graph import (
     NeighborGraph,
     neighbor_graph,
 )
+from jplay.numerics.rows import FormedRows
 
 
 def as_graph(graph: Any) -> Any:
@@ -27,7 +28,8 @@ def build_affinity(X: Any, graph: Any) -> tuple[Any, float | None]:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array of shape (n_samples, n_features), or FormedRows
+        An array, if the graph is a function of it.
     graph : HeatGraph, callable or matrix
 
     Returns
@@ -64,7 +66,7 @@ def _heat_affinity(X: Any, graph: HeatGraph) -> tuple[Any, float]:
             "graph, not one per block. Leave it out."
         )
     n_neighbors = check_n_neighbors(graph.n_neighbors, n_samples)
-    if is_numpy(X):
+    if is_numpy(X) or isinstance(X, FormedRows):
         affinity, width = heat_graph(X, n_neighbors, graph.bandwidth, graph.method)
         raise_if_no_edges(affinity.max(), graph.bandwidth)
         return affinity, width

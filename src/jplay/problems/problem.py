@@ -27,6 +27,7 @@ from jplay.numerics.discriminant import (
     shrunk_covariance,
     tuned_covariance,
 )
+from jplay.numerics.rows import FormedRows
 from jplay.problems.blocks import SAMPLED_ROWS, described_blocks
 from jplay.problems.checks import check_scale
 from jplay.problems.first_layer import FirstLayer, first_layer_of
@@ -229,12 +230,12 @@ def with_parts(problem: FitProblem, parts: Sequence[tuple[Any, Targets]]) -> Fit
         Which samples are labelled for each task, and their weighted targets.
     """
     assert isinstance(problem.samples, ArraySamples)
-    X, pool = problem.samples.X, problem.samples.pool
-    xp = namespace(X)
+    samples, pool = problem.samples, problem.samples.pool
     described_parts = []
     for rows, targets in parts:
-        inside = xp.take(X, like(rows, X, dtype=xp.int64), axis=0)
-        labelled = ArraySamples(inside, like(targets.Y, X), None, pool, targets.weight_like(X))
+        inside = rows_of(samples.X, rows)
+        Y = like(targets.Y, samples.Y)
+        labelled = ArraySamples(inside, Y, None, pool, targets.weight_like(Y))
         part = replace(
             problem,
             statistics=replace(problem.statistics, task_roots=(labelled.label_roots(),)),
@@ -251,20 +252,17 @@ def with_parts(problem: FitProblem, parts: Sequence[tuple[Any, Targets]]) -> Fit
 def _guessed_moments(samples: Samples, targets: Targets) -> ClassMoments:
     """Moments of classes to which soft labels assign samples, with the soft labels' weights."""
     assert isinstance(samples, ArraySamples)
-    xp = namespace(samples.X)
-    weight = targets.weight
-    root = like(np.sqrt(weight), samples.X, dtype=xp.float64)[:, None]
-    X, Y = xp.astype(samples.X, xp.float64), like(targets.guesses, root)
+    weight, Y = targets.weight, like(targets.guesses, samples.Y)
+    guessed = ArraySamples(samples.X, Y, None, samples.pool, targets.weight_like(Y))
     unit = float(np.sum(weight**2) / np.sum(weight))
-    return class_moments(X * root, Y * root, unit)
+    return class_moments(*guessed.label_roots(), unit)
 
 
-def _labelled_rows(X: Array, targets: Targets) -> tuple[Array, Array]:
+def _labelled_rows(X: Array | FormedRows, targets: Targets) -> tuple[Array, Array]:
     """Labelled samples in double precision and their labels, at most so many."""
-    xp = namespace(X)
     labelled = targets.labelled if targets.weight is None else targets.weight > 0
     labelled = np.flatnonzero(labelled)
     labelled = labelled[:: -(-len(labelled) // SAMPLED_ROWS)]
-    rows = X if len(labelled) == X.shape[0] else rows_of(X, labelled)
-    rows = xp.astype(rows, xp.float64)
+    rows = rows_of(X, labelled)
+    rows = namespace(rows).astype(rows, namespace(rows).float64)
     return rows, like(targets.Y[labelled], rows)

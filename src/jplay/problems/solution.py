@@ -91,7 +91,7 @@ def solve_batch(
 def _in_memory(problem: FitProblem) -> tuple[ArraySamples, Statistics]:
     """Samples and statistics for a batch, which is made of whole arrays."""
     assert isinstance(problem.samples, ArraySamples)
-    return problem.samples, problem.statistics
+    return problem.samples.whole(), problem.statistics
 
 
 def _checked(problem: FitProblem, result: SolverResult | None) -> Solution | ValueError | None:

@@ -333,7 +333,7 @@ def _label_graphs(problem: FitProblem, result: SolverResult) -> list:
     affinity = samples.affinity
     if isinstance(affinity, NeighborGraph):
         affinity = affinity.to_sparse()
-    features = to_numpy(samples.X @ like(collapse(result.thetas), samples.X).mT)
+    features = to_numpy(samples.projected(collapse(result.thetas)).X)
     n_neighbors = min(problem.n_neighbors, problem.n_samples - 1)
     return [weighted_by_features(affinity, features), heat_graph(features, n_neighbors)[0]]
 
@@ -342,13 +342,8 @@ def _with_targets(problem: FitProblem, targets: Targets) -> FitProblem:
     """The same samples and graph with other targets."""
     samples = problem.samples
     assert isinstance(samples, ArraySamples)
-    labelled = ArraySamples(
-        samples.X,
-        like(targets.Y, samples.X),
-        samples.affinity,
-        samples.pool,
-        targets.weight_like(samples.X),
-    )
+    Y = like(targets.Y, samples.Y)
+    labelled = ArraySamples(samples.X, Y, samples.affinity, samples.pool, targets.weight_like(Y))
     return replace(problem, samples=labelled, statistics=labelled.statistics(), targets=targets)
 
 

@@ -42,6 +42,7 @@ from jplay._array_api import Array, fused, is_numpy, like, namespace, to_numpy, 
 from jplay.numerics.eigen import range_basis
 from jplay.numerics.graph import laplacian_gram, neighbor_laplacian_gram
 from jplay.numerics.prox import project_constraints, project_nonnegative, project_unit_ball
+from jplay.numerics.rows import FormedRows, row_blocks
 
 T = TypeVar("T")
 
@@ -226,7 +227,7 @@ class ArraySamples:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array of shape (n_samples, n_features), or FormedRows
         NumPy, or any array API library; passes run where the array lives.
     Y : array of shape (n_samples, n_outputs)
     affinity : sparse array of shape (n_samples, n_samples)
@@ -239,17 +240,26 @@ class ArraySamples:
 
     def __init__(
         self,
-        X: Array,
+        X: Array | FormedRows,
         Y: Array,
         affinity: Any,
         pool: ThreadPoolExecutor | None = None,
         label_weight: Array | None = None,
     ) -> None:
-        self.X = X
+        self.X: Any = X
         self.Y = Y
         self.affinity = affinity
         self.pool = pool
         self.label_weight = label_weight
+
+    @property
+    def _on_host(self) -> bool:
+        return is_numpy(self.X) or isinstance(self.X, FormedRows)
+
+    @cached_property
+    def _none(self) -> Array:
+        """No samples, in their library and precision and on their device."""
+        return self.X[:0] if self._on_host else self.X[:0, :]
 
     @cached_property
     def _chunks(self) -> list[slice]:
@@ -264,9 +274,9 @@ class ArraySamples:
             return [function(rows) for rows in self._chunks]
         return list(self.pool.map(function, self._chunks))
 
-    def _weighted(self, rows: slice, weight: Array | None) -> tuple[Array, Array]:
-        """Samples and labels of some rows in float64, times the roots of their weights."""
-        X, Y = (array[rows].astype(np.float64, copy=False) for array in (self.X, self.Y))
+    def _weighted(self, X: Array, rows: slice, weight: Array | None) -> tuple[Array, Array]:
+        """Samples ``X`` of some rows and their labels in float64, times the roots of weights."""
+        X, Y = (array.astype(np.float64, copy=False) for array in (X, self.Y[rows]))
         if weight is None:
             return X, Y
         scale = np.sqrt(weight[rows])[:, None]
@@ -275,8 +285,8 @@ class ArraySamples:
     def _root(self, rows: slice, weight: Array | None = None) -> tuple[Array, Array]:
         """Root of the moments of some rows, block after block in float64."""
         X_root, Y_root = (np.zeros((0, array.shape[1])) for array in (self.X, self.Y))
-        for start in range(rows.start, rows.stop, _ROOT_ROWS):
-            X, Y = self._weighted(slice(start, min(start + _ROOT_ROWS, rows.stop)), weight)
+        for place, block in row_blocks(self.X, _ROOT_ROWS, rows):
+            X, Y = self._weighted(block, place, weight)
             X_root, Y_root = reduced_rows(np.concatenate([X_root, X]), np.concatenate([Y_root, Y]))
         return X_root, Y_root
 
@@ -284,19 +294,21 @@ class ArraySamples:
         """Roots of all samples: of the roots of the chunks, which hold their moments."""
         few = min(_ROOT_ROWS, _FEW_TIMES * (self.X.shape[1] + self.Y.shape[1]))
         if self.pool is None and self.X.shape[0] <= few:
-            return self._weighted(slice(0, self.X.shape[0]), weight)
+            return self._weighted(self.X[:], slice(None), weight)
         roots = self._map(lambda rows: self._root(rows, weight))
         return reduced_rows(*(np.concatenate(parts) for parts in zip(*roots, strict=True)))
 
     def statistics(self) -> Statistics:
-        if not is_numpy(self.X):
+        if not self._on_host:
             return self._device_statistics()
         X_root, Y_root = self._roots()
         gram, degree_gram, degree_sum, total_degree = laplacian_gram(self.X, self.affinity)
         return Statistics(
             X_root=X_root,
             Y_root=Y_root,
-            sample_sum=self.X.sum(axis=0, dtype=np.float64),
+            sample_sum=sum(
+                block.sum(axis=0, dtype=np.float64) for _, block in row_blocks(self.X, _ROOT_ROWS)
+            ),
             laplacian_gram=gram,
             degree_gram=degree_gram,
             degree_sum=degree_sum,
@@ -324,7 +336,7 @@ class ArraySamples:
 
     def label_roots(self) -> tuple[Array, Array]:
         """Roots of the samples' moments, each sample times the square root of its label weight."""
-        if is_numpy(self.X):
+        if self._on_host:
             return self._roots(self.label_weight)
         scale = namespace(self.X).sqrt(self.label_weight)[:, None]
         return gram_roots(self.X * scale, self.Y * scale)
@@ -332,7 +344,7 @@ class ArraySamples:
     def constraint_pass(
         self, n_out: int, *, nonnegative: bool, unit_ball: bool
     ) -> "_BlockedPass | _PlainPass":
-        if is_numpy(self.X):
+        if self._on_host:
             return _BlockedPass(self, n_out, nonnegative, unit_ball)
         return _PlainPass(self.X, n_out, nonnegative, unit_ball)
 
@@ -344,22 +356,21 @@ class ArraySamples:
         unit_ball: bool,
         relaxation: float = 1.0,
     ) -> "_BlockedJointPass | PlainJointPass":
-        if is_numpy(self.X):
+        if self._on_host:
             return _BlockedJointPass(self, layer_sizes, nonnegative, unit_ball, relaxation)
         return PlainJointPass(self.X, nonnegative, unit_ball, relaxation)
 
     def _layers_of(self, rows: slice, thetas: list[Array]) -> Iterator[list[Array]]:
         """Features of every layer for some rows, block after block."""
-        for start in range(rows.start, rows.stop, _ROOT_ROWS):
-            Z = self.X[start : min(start + _ROOT_ROWS, rows.stop), :]
-            layers = [Z]
+        for _, X in row_blocks(self.X, _ROOT_ROWS, rows):
+            layers = [X]
             for theta in thetas:
                 layers.append(layers[-1] @ theta.mT)
             yield layers
 
     def _reduce(self, function: Callable[[slice], T]) -> list[T]:
         """``function`` of the rows of every chunk; on a device there is one."""
-        if is_numpy(self.X):
+        if self._on_host:
             return self._map(function)
         return [function(slice(0, self.X.shape[0]))]
 
@@ -369,9 +380,9 @@ class ArraySamples:
         Samples whose ``w`` is not positive count with ``w = 1``: the ratio has the sign of the
         feature all the same, and whether there are such samples the second result says.
         """
-        xp = namespace(self.X)
-        thetas = [like(theta, self.X) for theta in thetas]
-        direction = like(direction, self.X)
+        xp = namespace(self._none)
+        thetas = [like(theta, self._none) for theta in thetas]
+        direction = like(direction, self._none)
 
         def lowest(rows: slice) -> list[Array]:
             found: list[Array] = []
@@ -394,8 +405,8 @@ class ArraySamples:
 
     def largest_norms(self, thetas: list[Array]) -> list[float]:
         """Largest norm of a sample's features, in every layer."""
-        xp = namespace(self.X)
-        thetas = [like(theta, self.X) for theta in thetas]
+        xp = namespace(self._none)
+        thetas = [like(theta, self._none) for theta in thetas]
 
         def largest(rows: slice) -> list[float]:
             norms = [0.0] * len(thetas)
@@ -411,12 +422,21 @@ class ArraySamples:
 
     def projected(self, theta: Array) -> "ArraySamples":
         """Samples ``X Theta^T`` with the same labels and graph."""
-        theta = like(theta, self.X)
-        if not is_numpy(self.X):
+        theta = like(theta, self._none)
+        if not self._on_host:
             return self._with_X(self.X @ theta.mT)
         Z = np.empty((self.X.shape[0], theta.shape[0]), dtype=self.X.dtype)
-        self._map(lambda rows: np.matmul(self.X[rows], theta.T, out=Z[rows]))
+
+        def project(rows: slice) -> None:
+            for place, block in row_blocks(self.X, _ROOT_ROWS, rows):
+                np.matmul(block, theta.T, out=Z[place])
+
+        self._map(project)
         return self._with_X(Z)
+
+    def whole(self) -> "ArraySamples":
+        """The same with all samples in one array."""
+        return self._with_X(np.asarray(self.X)) if self._on_host else self
 
 
 class _PlainPass:
@@ -458,7 +478,7 @@ class _BlockedPass:
         shape = (X.shape[0], n_out)
         self.dual_pos = np.zeros(shape, dtype=X.dtype) if nonnegative else None
         self.dual_ball = np.zeros(shape, dtype=X.dtype) if unit_ball else None
-        self.block = max(64, _BLOCK_BYTES // (n_out * X.itemsize))
+        self.block = max(64, _BLOCK_BYTES // (n_out * X.dtype.itemsize))
 
     def __call__(self, theta: Array, mu: float, mu_next: float) -> PassResult:
         X = self.samples.X
@@ -482,13 +502,12 @@ class _BlockedPass:
         # Everything happens in these four arrays, in place: memory is what the pass waits for.
         scratch = np.empty((4, self.block, n_out), dtype=X.dtype)
         pos_error = ball_error = 0.0
-        for start in range(rows.start, rows.stop, self.block):
-            stop = min(start + self.block, rows.stop)
-            scaled, V, w, difference = scratch[:, : stop - start]
-            np.matmul(X[start:stop], scaled_theta, out=scaled)
+        for place, block in row_blocks(X, self.block, rows):
+            scaled, V, w, difference = scratch[:, : len(block)]
+            np.matmul(block, scaled_theta, out=scaled)
             w[...] = 0
             if self.dual_pos is not None:
-                dual = self.dual_pos[start:stop]
+                dual = self.dual_pos[place]
                 np.subtract(scaled, dual, out=V)
                 np.maximum(V, 0, out=w)
                 np.subtract(w, V, out=dual)
@@ -497,7 +516,7 @@ class _BlockedPass:
                 w *= ratio
                 w += dual
             if self.dual_ball is not None:
-                dual = self.dual_ball[start:stop]
+                dual = self.dual_ball[place]
                 np.subtract(scaled, dual, out=V)
                 shrink = np.sqrt(np.einsum("ij,ij->i", V, V))
                 np.maximum(shrink, mu, out=shrink)
@@ -509,7 +528,7 @@ class _BlockedPass:
                 w += dual
                 difference -= scaled
                 ball_error += float(np.vdot(difference, difference))
-            np.matmul(w.T, X[start:stop], out=product)
+            np.matmul(w.T, block, out=product)
             pull += product
         return pull, pos_error, ball_error
 
@@ -602,7 +621,7 @@ class _BlockedJointPass:
         self.nonnegative, self.unit_ball = nonnegative, unit_ball
         self.relaxation = relaxation
         self.points: list[np.ndarray] = []
-        self.block = max(64, _BLOCK_BYTES // (max(layer_sizes) * samples.X.itemsize))
+        self.block = max(64, _BLOCK_BYTES // (max(layer_sizes) * samples.X.dtype.itemsize))
 
     def __call__(self, thetas: list[Array], dual_scale: Array) -> tuple[list[Array], np.ndarray]:
         X = self.samples.X
@@ -636,13 +655,12 @@ class _BlockedJointPass:
         products = [np.empty_like(pull) for pull in pulls]
         scratch = [np.empty((3, self.block, theta.shape[1]), dtype=X.dtype) for theta in maps]
         squares = np.zeros(len(maps))
-        for start in range(rows.start, rows.stop, self.block):
-            stop = min(start + self.block, rows.stop)
-            block = Z = X[start:stop]
+        for place, block in row_blocks(X, self.block, rows):
+            Z = block
             for layer, theta in enumerate(maps):
-                features, split, other = scratch[layer][:, : stop - start]
+                features, split, other = scratch[layer][:, : len(block)]
                 np.matmul(Z, theta, out=features)
-                V, relaxation = points[layer][start:stop], relaxations[layer]
+                V, relaxation = points[layer][place], relaxations[layer]
                 # relaxation Z + (1 - relaxation - scale) S + scale V, with the last S and V.
                 self._project(V, split, 1 - relaxation - scale)
                 V *= scale
