@@ -155,9 +155,12 @@ def starting_projections(
     """
     theta = lpp_start(statistics, layer_sizes[0], projections)
     xp = namespace(theta)
-    size = xp.linalg.vector_norm(statistics.X_root @ theta.mT) / math.sqrt(statistics.n_samples)
     root = statistics.X_root @ theta.mT
-    return [theta * (_START_SIZE / size), *selections(root.mT @ root, layer_sizes[1:])]
+    size = xp.linalg.vector_norm(root) / math.sqrt(statistics.n_samples)
+    first = theta * (_START_SIZE / size)
+    if len(layer_sizes) == 1:
+        return [first]
+    return [first, *selections(root.mT @ root, layer_sizes[1:])]
 
 
 def selections(gram: Array, layer_sizes: Sequence[int]) -> list[Array]:
@@ -178,12 +181,17 @@ def selections(gram: Array, layer_sizes: Sequence[int]) -> list[Array]:
         Rows of identity matrices, with zero rows below if there are too few features.
     """
     xp = namespace(gram)
-    thetas = []
+    # One search is enough: each layer would find the first of its input's features again.
+    count = min(layer_sizes[0], gram.shape[-1])
+    found = leading_features(gram, count)
+    thetas: list[Array] = []
+    before = None
     for n_out in layer_sizes:
-        numbers = _numbers(gram)
-        chosen = xp.sort(leading_features(gram, min(n_out, gram.shape[-1])), axis=-1)
-        thetas.append(padded(xp.astype(chosen[..., :, None] == numbers, gram.dtype), n_out))
-        gram = symmetrize(thetas[-1] @ gram @ thetas[-1].mT)
+        count = min(n_out, count)
+        chosen = xp.sort(found[..., :count], axis=-1)
+        rows = padded(xp.astype(chosen[..., :, None] == _numbers(gram), gram.dtype), n_out)
+        thetas.append(rows if before is None else rows @ before.mT)
+        before = rows
     return thetas
 
 
