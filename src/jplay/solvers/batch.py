@@ -16,20 +16,21 @@ import numpy as np
 
 from jplay._array_api import Array, like, linalg_errors, namespace, zeros_like_shape
 from jplay.solvers.descent import (
-    Curvature,
     Diverged,
     Iterate,
     JointProblem,
     Preconditioner,
     deepened,
     ending,
+    in_double_precision,
+    in_single_precision,
     measured,
     settling_scale,
     stepped,
 )
 from jplay.solvers.joint import feasible_result
+from jplay.solvers.large import PrincipalAxes, is_large, is_rough
 from jplay.solvers.model import ModelSettings
-from jplay.solvers.moments import Moments
 from jplay.solvers.pretraining import starting_projections
 from jplay.solvers.result import SolverResult
 from jplay.solvers.samples import ArraySamples, PlainJointPass, Statistics
@@ -62,6 +63,25 @@ class _Batch:
     iterate: Iterate
     sweep: PlainJointPass
 
+    @property
+    def rounded_weights(self) -> BatchWeights:
+        """The weights in the precision of the iterations."""
+        A = self.problem.first.A
+        return replace(
+            self.weights,
+            alpha=like(self.weights.alpha, A),
+            beta=like(self.weights.beta, A),
+            gamma=like(self.weights.gamma, A),
+        )
+
+    def in_single_precision(self) -> "_Batch":
+        problem, iterate = in_single_precision(self.problem, self.iterate)
+        return replace(self, problem=problem, iterate=iterate)
+
+    def in_double_precision(self) -> "_Batch":
+        problem, iterate = in_double_precision(self.problem, self.iterate)
+        return replace(self, problem=problem, iterate=iterate)
+
     def select(self, kept: np.ndarray) -> "_Batch":
         """The batch of some of its problems."""
         xp = namespace(self.problem.first.A)
@@ -75,15 +95,7 @@ class _Batch:
         return replace(
             self,
             numbers=self.numbers[kept],
-            problem=JointProblem(
-                first=_mapped_moments(pick, self.problem.first),
-                basis=(pick(self.problem.basis[0]), pick(self.problem.basis[1])),
-                label_square=pick(self.problem.label_square),
-                manifold_bound=pick(self.problem.manifold_bound),
-                label_bounds=tuple(pick(bound) for bound in self.problem.label_bounds),
-                n_samples=self.problem.n_samples[kept],
-                settling_scale=self.problem.settling_scale[kept],
-            ),
+            problem=_selected_problem(self.problem, kept, pick),
             weights=replace(
                 self.weights,
                 alpha=pick(self.weights.alpha),
@@ -101,28 +113,30 @@ class _Batch:
         )
 
 
+def _selected_problem(
+    problem: JointProblem, kept: np.ndarray, pick: Callable[[Array], Array]
+) -> JointProblem:
+    """Some of the problems of a batch."""
+    return JointProblem(
+        first=problem.first.mapped(pick),
+        basis=(pick(problem.basis[0]), pick(problem.basis[1])),
+        label_square=pick(problem.label_square),
+        manifold_bound=pick(problem.manifold_bound),
+        label_bounds=tuple(pick(bound) for bound in problem.label_bounds),
+        n_samples=problem.n_samples[kept],
+        settling_scale=problem.settling_scale[kept],
+        exact=problem.exact and _selected_problem(problem.exact, kept, pick),
+    )
+
+
 def _selected(
     preconditioner: Preconditioner | None, kept: np.ndarray, pick: Callable[[Array], Array]
 ) -> Preconditioner | None:
     """The part of a preconditioner that belongs to some of the problems."""
     if preconditioner is None:
         return None
-    layers = [Curvature(*map(pick, layer)) for layer in preconditioner.layers]
+    layers = [layer.mapped(pick) for layer in preconditioner.layers]
     return Preconditioner(layers, preconditioner.made_at[kept])
-
-
-def _mapped_moments(function: Callable[..., Array], *moments: Moments) -> Moments:
-    """``function`` of each kind of moments; ``B`` stays the very ``A`` if all weigh one."""
-    A = function(*(m.A for m in moments))
-    all_equal = all(m.all_equal for m in moments)
-    tasks = zip(*(m.B for m in moments), strict=True)
-    return Moments(
-        A,
-        function(*(m.M for m in moments)),
-        (A,) if all_equal else tuple(function(*B) for B in tasks),
-        function(*(m.C for m in moments)),
-        moments[0].outputs,
-    )
 
 
 def solve_joint_batch(
@@ -152,25 +166,55 @@ def solve_joint_batch(
         ``None`` for a problem that diverged: it deserves a solve of its own, which starts again
         with larger penalties.
     """
-    problems = [JointProblem.of(statistics, settings[0].alpha) for _, statistics in folds]
     starts = [
-        starting_projections(statistics, layer_sizes[:1], projections and projections[fold])[0]
+        starting_projections(statistics, layer_sizes[:1], projections and projections[fold])
         for fold, (_, statistics) in enumerate(folds)
     ]
-    batch = _stacked(folds, problems, starts, settings, schedule)
+    if not all(is_large(*fold, layer_sizes) for fold in folds):
+        return _solved(folds, starts, layer_sizes, settings, schedule)
+    axes = [PrincipalAxes.of(statistics) for _, statistics in folds]
+    results = _solved(
+        [turn.turned(*fold) for turn, fold in zip(axes, folds, strict=True)],
+        [turn.turned_start(start) for turn, start in zip(axes, starts, strict=True)],
+        layer_sizes,
+        settings,
+        schedule,
+        single_precision=not settings[0].sparsity,
+    )
+    return [
+        [result and replace(result, thetas=turn.turned_back(result.thetas)) for result in of_fold]
+        for turn, of_fold in zip(axes, results, strict=True)
+    ]
+
+
+def _solved(
+    folds: Sequence[tuple[ArraySamples, Statistics]],
+    starts: Sequence[list[Array]],
+    layer_sizes: Sequence[int],
+    settings: Sequence[ModelSettings],
+    schedule: FastSchedule,
+    single_precision: bool = False,
+) -> list[list[SolverResult | None]]:
+    """The results of all problems from these starts of the first layer."""
+    problems = [JointProblem.of(statistics, settings[0].alpha) for _, statistics in folds]
+    batch = _stacked(folds, problems, [start[0] for start in starts], settings, schedule)
+    if single_precision:
+        batch = batch.in_single_precision()
     n_settings = len(settings)
     finished: dict[int, SolverResult] = {}
 
     running = np.ones(len(batch.numbers), dtype=bool)
     # If everything that is left diverges or a factorisation fails, it has no result.
-    with suppress(Diverged, *linalg_errors(starts[0])):
+    with suppress(Diverged, *linalg_errors(starts[0][0])):
         if len(layer_sizes) > 1:
             n_iter = schedule.pretraining_iter(settings[0].n_constraints)
             batch = _pretrained(batch, layer_sizes[1:], schedule, n_iter)
             running = np.ones(len(batch.numbers), dtype=bool)
         for iteration in range(1, schedule.max_iter + 1):
+            if not is_rough(batch.iterate):
+                batch = batch.in_double_precision()
             measurement = measured(
-                batch.problem, batch.iterate, batch.sweep, batch.weights, schedule
+                batch.problem, batch.iterate, batch.sweep, batch.rounded_weights, schedule
             )
             running &= ~measurement.diverged
             for row in np.flatnonzero(running & measurement.may_end(iteration, schedule)):
@@ -182,14 +226,16 @@ def solve_joint_batch(
                 finished[int(batch.numbers[row])] = feasible_result(
                     *folds[fold],
                     problems[fold],
-                    [theta[row, ...] for theta in batch.iterate.thetas],
+                    [theta[row, ...] for theta in batch.in_double_precision().iterate.thetas],
                     settings[setting],
                     iteration,
                     status,
                 )
             if not running.any():
                 break
-            iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
+            iterate = stepped(
+                batch.problem, batch.iterate, measurement, batch.rounded_weights, schedule
+            )
             batch = replace(batch, iterate=iterate)
             # One matrix that is not finite makes a factorisation of the whole batch fail, so
             # problems that diverge leave it while they are still finite.
@@ -207,8 +253,9 @@ def _pretrained(
 ) -> _Batch:
     """All layers after some iterations on the first alone, without the problems that diverged."""
     for _ in range(n_iter):
-        measurement = measured(batch.problem, batch.iterate, batch.sweep, batch.weights, schedule)
-        iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
+        weights = batch.rounded_weights
+        measurement = measured(batch.problem, batch.iterate, batch.sweep, weights, schedule)
+        iterate = stepped(batch.problem, batch.iterate, measurement, weights, schedule)
         batch = replace(batch, iterate=iterate)
         if measurement.diverged.all():
             raise Diverged
@@ -250,7 +297,7 @@ def _stacked(
     return _Batch(
         numbers=np.arange(n_problems),
         problem=JointProblem(
-            first=_mapped_moments(stack, *(problem.first for problem in problems)),
+            first=problems[0].first.mapped(stack, *(problem.first for problem in problems[1:])),
             basis=(
                 stack(*(problem.basis[0] for problem in problems)),
                 stack(*(problem.basis[1] for problem in problems)),
