@@ -20,7 +20,7 @@ from jplay.solvers.descent import (
     stepped,
 )
 from jplay.solvers.joint import solve_joint
-from jplay.solvers.large import PrincipalAxes, is_large, is_rough
+from jplay.solvers.large import PrincipalAxes, bears_single_precision, is_large, is_rough
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.moments import Moments, first_moments, forward
 from jplay.solvers.pretraining import starting_projections
@@ -190,3 +190,9 @@ def test_single_precision_is_for_early_iterations_and_small_penalties():
     assert is_rough(start)
     assert not is_rough(replace(start, n_steps=100))
     assert not is_rough(replace(start, mu=np.array([1.0, 1e4])))
+
+
+def test_single_precision_is_for_bounded_features_and_dense_label_projections():
+    assert bears_single_precision(MODEL)
+    assert not bears_single_precision(replace(MODEL, unit_ball=False))
+    assert not bears_single_precision(replace(MODEL, sparsity=0.1))

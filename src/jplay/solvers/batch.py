@@ -29,7 +29,7 @@ from jplay.solvers.descent import (
     stepped,
 )
 from jplay.solvers.joint import feasible_result
-from jplay.solvers.large import PrincipalAxes, is_large, is_rough
+from jplay.solvers.large import PrincipalAxes, bears_single_precision, is_large, is_rough
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.pretraining import starting_projections
 from jplay.solvers.result import SolverResult
@@ -179,7 +179,7 @@ def solve_joint_batch(
         layer_sizes,
         settings,
         schedule,
-        single_precision=not settings[0].sparsity,
+        single_precision=bears_single_precision(settings[0]),
     )
     return [
         [result and replace(result, thetas=turn.turned_back(result.thetas)) for result in of_fold]

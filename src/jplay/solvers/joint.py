@@ -35,7 +35,7 @@ from jplay.solvers.descent import (
     measured,
     stepped,
 )
-from jplay.solvers.large import PrincipalAxes, is_large, is_rough
+from jplay.solvers.large import PrincipalAxes, bears_single_precision, is_large, is_rough
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.moments import forward, label_coef, weighted_terms
 from jplay.solvers.pretraining import starting_projections
@@ -97,7 +97,7 @@ def solve_joint(
             model,
             schedule,
             axes.reporting_to(callback),
-            single_precision=not model.sparsity,
+            single_precision=bears_single_precision(model),
         )
         return replace(result, thetas=axes.turned_back(result.thetas))
     return _solved(

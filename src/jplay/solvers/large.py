@@ -6,8 +6,8 @@ Products of matrices take most of their iterations. Two things make these cheape
   have diagonal moments. The model is the same for them, with :math:`\Theta_1 V` in the place of
   :math:`\Theta_1`, since only inner products of its rows are part of it.
 * **Single precision.** It takes half of the time, and most iterations need no more than three or
-  four digits. On principal axes the rounding of strong directions does not drown weak ones. The
-  last iterations are in double precision.
+  four digits of features in the unit ball. On principal axes the rounding of strong directions
+  does not drown weak ones. The last iterations are in double precision.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ import numpy as np
 
 from jplay._array_api import Array
 from jplay.solvers.descent import Iterate, eigenbasis
+from jplay.solvers.model import ModelSettings
 from jplay.solvers.result import SolverCallback, SolverProgress
 from jplay.solvers.samples import ArraySamples, Samples, Statistics
 
@@ -50,6 +51,15 @@ def is_large(
         return False
     lowest, highest = _SINGLE_RANGE
     return bool(lowest < np.linalg.norm(statistics.X_root) / n_samples**0.5 < highest)
+
+
+def bears_single_precision(model: ModelSettings) -> bool:
+    """Whether rounding to single precision is harmless in early iterations.
+
+    Features in the unit ball stay small, and so does their rounding. The iterations for a sparse
+    label projection would not end.
+    """
+    return model.unit_ball and not model.sparsity
 
 
 def is_rough(iterate: Iterate) -> bool:
