@@ -74,7 +74,7 @@ def test_curvature_of_another_size_gives_the_step_once_both_sizes_are_known():
     old = curvature(S1, S2, A)
     growth = relative_size(30 * S1, 0.2 * S2, 0.1 * A) / old.size
     stale = preconditioned_step(gradient, old, growth)
-    length = best_length(stale, gradient, 30 * S1, 0.2 * S2, 0.1 * A)
+    length = best_length(stale, 0.1 * stale @ A, gradient, 30 * S1, 0.2 * S2)
     np.testing.assert_allclose(length * stale, fresh, rtol=1e-8)
 
 
@@ -87,9 +87,9 @@ def test_best_length_is_that_of_the_quadratic_model():
         D = length * step
         return np.sum(gradient * D) + np.sum(D * (S1 @ D @ A + S2 @ D)) / 2
 
-    best = best_length(step, gradient, S1, S2, A).item()
+    best = best_length(step, step @ A, gradient, S1, S2).item()
     assert model(best) < min(model(0), model(0.99 * best), model(1.01 * best))
-    assert best_length(0 * step, gradient, S1, S2, A) == 0
+    assert best_length(0 * step, 0 * step, gradient, S1, S2) == 0
 
 
 def test_curvature_is_kept_ever_longer():

@@ -25,20 +25,22 @@ from jplay._array_api import (
 )
 from jplay.numerics.objective import ObjectiveTerms
 from jplay.solvers.descent import (
-    Curvature,
     Diverged,
     Iterate,
     JointProblem,
     Preconditioner,
     deepened,
     ending,
+    in_double_precision,
+    in_single_precision,
     measured,
     settling_scale,
     stepped,
 )
 from jplay.solvers.joint import feasible_result
+from jplay.solvers.large import PrincipalAxes, bears_single_precision, is_large, is_rough
 from jplay.solvers.model import ModelSettings
-from jplay.solvers.moments import Moments, forward, label_coef, weighted_terms
+from jplay.solvers.moments import forward, label_coef, weighted_terms
 from jplay.solvers.pretraining import starting_projections
 from jplay.solvers.repair import repaired_stack
 from jplay.solvers.result import SolverResult, Status
@@ -77,6 +79,25 @@ class _Batch:
     iterate: Iterate
     sweep: PlainJointPass
 
+    @property
+    def rounded_weights(self) -> BatchWeights:
+        """The weights in the precision of the iterations."""
+        A = self.problem.first.A
+        return replace(
+            self.weights,
+            alpha=like(self.weights.alpha, A),
+            beta=like(self.weights.beta, A),
+            gamma=like(self.weights.gamma, A),
+        )
+
+    def in_single_precision(self) -> "_Batch":
+        problem, iterate = in_single_precision(self.problem, self.iterate)
+        return replace(self, problem=problem, iterate=iterate)
+
+    def in_double_precision(self) -> "_Batch":
+        problem, iterate = in_double_precision(self.problem, self.iterate)
+        return replace(self, problem=problem, iterate=iterate)
+
     def select(self, kept: np.ndarray) -> "_Batch":
         """The batch of some of its problems."""
         xp = namespace(self.problem.first.A)
@@ -108,13 +129,14 @@ def _selected_problem(
 ) -> JointProblem:
     """The part of a batch's problem that ``pick`` takes of arrays, and ``kept`` of numbers."""
     return JointProblem(
-        first=_mapped_moments(pick, problem.first),
+        first=problem.first.mapped(pick),
         basis=(pick(problem.basis[0]), pick(problem.basis[1])),
         label_square=pick(problem.label_square),
         manifold_bound=pick(problem.manifold_bound),
         label_bounds=tuple(pick(bound) for bound in problem.label_bounds),
         n_samples=problem.n_samples[kept],
         settling_scale=problem.settling_scale[kept],
+        exact=problem.exact and _selected_problem(problem.exact, kept, pick),
     )
 
 
@@ -124,22 +146,8 @@ def _selected(
     """The part of a preconditioner that belongs to some of the problems."""
     if preconditioner is None:
         return None
-    layers = [Curvature(*map(pick, layer)) for layer in preconditioner.layers]
+    layers = [layer.mapped(pick) for layer in preconditioner.layers]
     return Preconditioner(layers, preconditioner.made_at[kept])
-
-
-def _mapped_moments(function: Callable[..., Array], *moments: Moments) -> Moments:
-    """``function`` of each kind of moments; ``B`` stays the very ``A`` if all weigh one."""
-    A = function(*(m.A for m in moments))
-    all_equal = all(m.all_equal for m in moments)
-    tasks = zip(*(m.B for m in moments), strict=True)
-    return Moments(
-        A,
-        function(*(m.M for m in moments)),
-        (A,) if all_equal else tuple(function(*B) for B in tasks),
-        function(*(m.C for m in moments)),
-        moments[0].outputs,
-    )
 
 
 def solve_joint_batch(
@@ -169,12 +177,40 @@ def solve_joint_batch(
         ``None`` for a problem that diverged: it deserves a solve of its own, which starts again
         with larger penalties.
     """
-    problems = [JointProblem.of(statistics, settings[0].alpha) for _, statistics in folds]
     starts = [
-        starting_projections(statistics, layer_sizes[:1], projections and projections[fold])[0]
+        starting_projections(statistics, layer_sizes[:1], projections and projections[fold])
         for fold, (_, statistics) in enumerate(folds)
     ]
-    batch = _stacked(folds, problems, starts, settings, schedule)
+    if not all(is_large(*fold, layer_sizes) for fold in folds):
+        return _solved(folds, starts, layer_sizes, settings, schedule)
+    axes = [PrincipalAxes.of(statistics) for _, statistics in folds]
+    results = _solved(
+        [turn.turned(*fold) for turn, fold in zip(axes, folds, strict=True)],
+        [turn.turned_start(start) for turn, start in zip(axes, starts, strict=True)],
+        layer_sizes,
+        settings,
+        schedule,
+        single_precision=bears_single_precision(settings[0]),
+    )
+    return [
+        [result and replace(result, thetas=turn.turned_back(result.thetas)) for result in of_fold]
+        for turn, of_fold in zip(axes, results, strict=True)
+    ]
+
+
+def _solved(
+    folds: Sequence[tuple[ArraySamples, Statistics]],
+    starts: Sequence[list[Array]],
+    layer_sizes: Sequence[int],
+    settings: Sequence[ModelSettings],
+    schedule: FastSchedule,
+    single_precision: bool = False,
+) -> list[list[SolverResult | None]]:
+    """The results of all problems from these starts of the first layer."""
+    problems = [JointProblem.of(statistics, settings[0].alpha) for _, statistics in folds]
+    batch = _stacked(folds, problems, [start[0] for start in starts], settings, schedule)
+    if single_precision:
+        batch = batch.in_single_precision()
     n_settings = len(settings)
 
     def result_of(number: int, thetas: list[Array], n_iter: int, status: Status) -> SolverResult:
@@ -252,8 +288,10 @@ def _run_to_the_end(
             batch = _pretrained(batch, layer_sizes[1:], schedule, n_iter)
             running = np.ones(len(batch.numbers), dtype=bool)
         for iteration in range(1, schedule.max_iter + 1):
+            if not is_rough(batch.iterate):
+                batch = batch.in_double_precision()
             measurement = measured(
-                batch.problem, batch.iterate, batch.sweep, batch.weights, schedule
+                batch.problem, batch.iterate, batch.sweep, batch.rounded_weights, schedule
             )
             running &= ~measurement.diverged
             ended = {}
@@ -263,11 +301,14 @@ def _run_to_the_end(
                     ended[int(row)] = status
             if ended:
                 running[list(ended)] = False
-                for number, result in _results(batch, ended, iteration, result_of):
+                exact = batch.in_double_precision()
+                for number, result in _results(exact, ended, iteration, result_of):
                     finished[number] = result
             if not running.any():
                 break
-            iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
+            iterate = stepped(
+                batch.problem, batch.iterate, measurement, batch.rounded_weights, schedule
+            )
             batch = replace(batch, iterate=iterate)
             # One matrix that is not finite makes a factorisation of the whole batch fail, so
             # problems that diverge leave it while they are still finite.
@@ -324,8 +365,9 @@ def _pretrained(
 ) -> _Batch:
     """All layers after some iterations on the first alone, without the problems that diverged."""
     for _ in range(n_iter):
-        measurement = measured(batch.problem, batch.iterate, batch.sweep, batch.weights, schedule)
-        iterate = stepped(batch.problem, batch.iterate, measurement, batch.weights, schedule)
+        weights = batch.rounded_weights
+        measurement = measured(batch.problem, batch.iterate, batch.sweep, weights, schedule)
+        iterate = stepped(batch.problem, batch.iterate, measurement, weights, schedule)
         batch = replace(batch, iterate=iterate)
         if measurement.diverged.all():
             raise Diverged
@@ -363,7 +405,7 @@ def _stacked(
     return _Batch(
         numbers=np.arange(n_problems),
         problem=JointProblem(
-            first=_mapped_moments(stack, *(problem.first for problem in problems)),
+            first=problems[0].first.mapped(stack, *(problem.first for problem in problems[1:])),
             basis=(
                 stack(*(problem.basis[0] for problem in problems)),
                 stack(*(problem.basis[1] for problem in problems)),

@@ -23,7 +23,7 @@ around these functions. Numbers that decide when to stop live in host memory, wi
 problem.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -99,13 +99,18 @@ class JointProblem:
     """(n_problems,)"""
     settling_scale: np.ndarray
     """Size of the objective against which its change is measured, (n_problems,)."""
+    exact: "JointProblem | None" = None
+    """The same in double precision, if this one is in single precision."""
 
     @classmethod
     def of(cls, statistics: Statistics, alpha: float) -> "JointProblem":
         """The problem of samples with these statistics, or the stack of those of several."""
         n_samples = np.atleast_1d(statistics.n_samples)
         first = first_moments(statistics)
-        basis = eigenbasis(first.A)
+        if first.A_diagonal is None:
+            basis = eigenbasis(first.A)
+        else:
+            basis = first.A_diagonal, identity(first.A.shape[0], first.A)
         one = 1.0 if first.A.ndim == 2 else namespace(first.A).ones_like(first.A[:, :1, :1])
         return cls(
             first=first,
@@ -142,19 +147,24 @@ class Curvature(NamedTuple):
     values: Array
     modes: Array
     weights: Array
-    vectors: Array
+    vectors: Array | None
+    """``None`` if ``A`` is diagonal."""
     size: Array
     """Of ``S1 D A`` against ``S2 D``, see :func:`relative_size`."""
+
+    def mapped(self, function: Callable[..., Array], *others: "Curvature") -> "Curvature":
+        """``function`` of each array, and of the same of others."""
+        fields = zip(self, *others, strict=True)
+        return Curvature(*(None if field[0] is None else function(*field) for field in fields))
 
     def where(self, chosen: Array, other: "Curvature") -> "Curvature":
         """Its own for the chosen problems of a batch, (n_problems, 1, 1), else another's."""
         xp = namespace(chosen)
-        return Curvature(
-            *(
-                xp.where(chosen if mine.ndim == 3 else chosen[..., 0], mine, theirs)
-                for mine, theirs in zip(self, other, strict=True)
-            )
-        )
+
+        def choose(mine: Array, theirs: Array) -> Array:
+            return xp.where(chosen if mine.ndim == 3 else chosen[..., 0], mine, theirs)
+
+        return self.mapped(choose, other)
 
 
 @dataclass(frozen=True)
@@ -379,6 +389,41 @@ def deepened(
     return replace(whole, mu_before=iterate.mu_before)
 
 
+def in_single_precision(problem: JointProblem, iterate: Iterate) -> tuple[JointProblem, Iterate]:
+    """A problem and the start of its iterations, rounded to matrices whose products cost half."""
+    xp = namespace(problem.first.A)
+
+    def rounded(array: Array) -> Array:
+        return array if isinstance(array, float) else xp.astype(array, xp.float32)
+
+    rough = replace(
+        problem,
+        first=problem.first.mapped(rounded),
+        basis=(rounded(problem.basis[0]), rounded(problem.basis[1])),
+        label_square=rounded(problem.label_square),
+        manifold_bound=rounded(problem.manifold_bound),
+        label_bounds=tuple(rounded(bound) for bound in problem.label_bounds),
+        exact=problem,
+    )
+    return rough, replace(iterate, thetas=[rounded(theta) for theta in iterate.thetas])
+
+
+def in_double_precision(problem: JointProblem, iterate: Iterate) -> tuple[JointProblem, Iterate]:
+    """A problem and an iterate in double precision, if they are not yet."""
+    if problem.exact is None:
+        return problem, iterate
+    reference = problem.exact.first.A
+
+    def exact(array: Array) -> Array:
+        return like(array, reference)
+
+    kept = iterate.preconditioner
+    if kept is not None:
+        kept = replace(kept, layers=[layer.mapped(exact) for layer in kept.layers])
+    thetas = [exact(theta) for theta in iterate.thetas]
+    return problem.exact, replace(iterate, thetas=thetas, preconditioner=kept)
+
+
 def ending(
     measurement: Measurement,
     iteration: int,
@@ -475,6 +520,8 @@ def preconditioned_step(gradient: Array, curvature: Curvature, growth: Array = 1
     """
     values, modes, weights, vectors, _ = curvature
     scale = growth * values[..., :, None] * weights[..., None, :] + 1
+    if vectors is None:
+        return -(modes @ ((modes.mT @ gradient) / scale))
     return -(modes @ ((modes.mT @ gradient @ vectors) / scale) @ vectors.mT)
 
 
@@ -483,14 +530,16 @@ def relative_size(S1: Array, S2: Array, A: Array) -> Array:
     return trace(S1) * trace(A) / trace(S2) + 1e-300  # not zero if all features are
 
 
-def best_length(step: Array, gradient: Array, S1: Array, S2: Array, A: Array) -> Array:
+def best_length(step: Array, step_A: Array, gradient: Array, S1: Array, S2: Array) -> Array:
     """Factor of a step at which ``tr(gradient^T D) + tr(D^T (S1 D A + S2 D)) / 2`` is smallest.
+
+    ``step_A`` is ``D A``.
 
     A step that was made with the present ``S1``, ``S2`` and ``A`` has the factor one. With those of
     an earlier iteration it may be far too long, and even then the best length of it descends.
     """
     xp = namespace(step)
-    curvature = total(step * (S1 @ step @ A + S2 @ step))
+    curvature = total(S1 * (step_A @ step.mT)) + total(S2 * (step @ step.mT))
     descent = -total(step * gradient)
     positive = curvature > 0
     return xp.where(
@@ -593,13 +642,15 @@ def backward(
     if all_equal:
         form = form + alpha * (coef.mT @ coef)
     downstream_coef, pull = coef, pulls[-1]
+    last = len(thetas) - 1
     for layer in reversed(range(len(thetas))):
         theta, theta_A = thetas[layer], chain.theta_A[layer]
         here, out_gram = chain.moments[layer], chain.moments[layer + 1].A
         upstream = chain.upstream[layer]
         unit = identity(theta.shape[-2], theta)
+        theta_M = chain.theta_M[layer]
         gradient = (
-            manifold_form @ chain.theta_M[layer]
+            (beta * theta_M if layer == last else manifold_form @ theta_M)
             - alpha * (downstream_coef.mT @ here.C)
             - mu * (pull if upstream is None else pull @ upstream.mT)
         )
@@ -626,11 +677,13 @@ def backward(
         size = relative_size(S1, S2, here.A)
         if due.any():
             basis = problem.basis if layer == 0 else eigenbasis(here.A)
+            if here.A_diagonal is not None:
+                basis = here.A_diagonal, None
             fresh = Curvature(*eigh_generalized(symmetrize(S1), S2), *basis, size)
             curvatures[layer] = fresh if due.all() else fresh.where(chosen, curvatures[layer])
         step = preconditioned_step(gradient, curvatures[layer], size / curvatures[layer].size)
         if not due.all():
-            step = best_length(step, gradient, S1, S2, here.A) * step
+            step = best_length(step, here.times_A(step), gradient, S1, S2) * step
         theta = theta + step
         updated[layer] = theta
         if layer:

@@ -10,6 +10,7 @@ Here one loop moves everything together:
   objective and of the penalties of all layers behind it (:func:`.descent.backward`);
 * for several layers, some cheap iterations on the first layer alone, whose features the others
   start with;
+* for several large layers, principal axes and single precision in most iterations (:mod:`.large`);
 * a final repair that makes the projections exactly feasible (:mod:`.repair`).
 """
 
@@ -29,9 +30,12 @@ from jplay.solvers.descent import (
     JointProblem,
     deepened,
     ending,
+    in_double_precision,
+    in_single_precision,
     measured,
     stepped,
 )
+from jplay.solvers.large import PrincipalAxes, bears_single_precision, is_large, is_rough
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.moments import forward, label_coef, weighted_terms
 from jplay.solvers.pretraining import starting_projections
@@ -84,6 +88,35 @@ def solve_joint(
     if statistics is None:
         statistics = samples.statistics()
     starts = list(start or starting_projections(statistics, layer_sizes[:1], projections))
+    if column_penalty is None and is_large(samples, statistics, layer_sizes):
+        axes = PrincipalAxes.of(statistics)
+        result = _solved(
+            *axes.turned(samples, statistics),
+            axes.turned_start(starts),
+            layer_sizes,
+            model,
+            schedule,
+            axes.reporting_to(callback),
+            single_precision=bears_single_precision(model),
+        )
+        return replace(result, thetas=axes.turned_back(result.thetas))
+    return _solved(
+        samples, statistics, starts, layer_sizes, model, schedule, callback, column_penalty
+    )
+
+
+def _solved(
+    samples: Samples,
+    statistics: Statistics,
+    starts: list[Array],
+    layer_sizes: Sequence[int],
+    model: ModelSettings,
+    schedule: FastSchedule,
+    callback: SolverCallback | None,
+    column_penalty: Array | None = None,
+    single_precision: bool = False,
+) -> SolverResult:
+    """The first attempt that does not diverge; single precision gets one."""
     problem = JointProblem.of(statistics, model.alpha)
     for attempt in range(schedule.attempts):
         mu = schedule.first_penalty(attempt)
@@ -96,12 +129,14 @@ def solve_joint(
             sweep = samples.joint_pass(
                 layer_sizes, **model.constraints, relaxation=schedule.relaxation
             )
-            iterate = Iterate.start(starts, mu)
+            working, iterate = problem, Iterate.start(starts, mu)
+            if single_precision and attempt == 0:
+                working, iterate = in_single_precision(problem, iterate)
             if len(starts) < len(layer_sizes):
-                iterate = _pretrained(problem, iterate, sweep, model, schedule, callback, columns)
-                iterate = deepened(problem, iterate, layer_sizes[1:], mu)
+                iterate = _pretrained(working, iterate, sweep, model, schedule, callback, columns)
+                iterate = deepened(working, iterate, layer_sizes[1:], mu)
             return _run_to_the_end(
-                samples, statistics, problem, iterate, sweep, model, schedule, callback, columns
+                samples, statistics, working, iterate, sweep, model, schedule, callback, columns
             )
     sizes = [statistics.n_features, *layer_sizes]
     thetas = [zeros_like_shape((n_out, n_in), starts[0]) for n_in, n_out in pairwise(sizes)]
@@ -149,6 +184,8 @@ def _run_to_the_end(
     """Iterate from a start until a stopping rule applies; raises :class:`Diverged`."""
     history, gaps = [], []
     while True:
+        if not is_rough(iterate):
+            problem, iterate = in_double_precision(problem, iterate)
         measurement = measured(problem, iterate, sweep, model, schedule, columns)
         if measurement.diverged[0]:
             raise Diverged
@@ -167,6 +204,7 @@ def _run_to_the_end(
         if status is not None:
             break
         iterate = stepped(problem, iterate, measurement, model, schedule)
+    problem, iterate = in_double_precision(problem, iterate)
     thetas = iterate.thetas
     if columns is not None:
         # The copy has the zeros. A repair along a direction without them would fill the columns.

@@ -16,7 +16,7 @@ All functions take single matrices or stacks of them, one matrix per problem: nu
 belong to a problem have shape (1, 1) or (n_problems, 1, 1), so that they broadcast.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -34,7 +34,7 @@ class Moments:
     A: Array
     """``Z^T Z``"""
     M: Array
-    """``Z^T L Z``"""
+    """``Z^T L Z``; ``None`` for the last output, which no layer multiplies again."""
     B: tuple[Array, ...]
     """``Z^T S Z`` with the label weights ``S`` of each task; the very array ``A`` if all weigh
     one."""
@@ -42,11 +42,35 @@ class Moments:
     """``Y^T S Z``, all tasks below each other."""
     outputs: tuple[slice, ...]
     """Rows of each task in ``C`` and in the label projection."""
+    A_diagonal: Array | None = None
+    """All there is of ``A`` if features are uncorrelated, as principal components are."""
 
     @property
     def all_equal(self) -> bool:
         """Whether there is one task, and all samples weigh one in it."""
         return self.B[0] is self.A
+
+    def mapped(self, function: Callable[..., Array], *others: "Moments") -> "Moments":
+        """``function`` of each matrix, and of the same of others; ``B`` stays the very ``A``."""
+        everyone = (self, *others)
+        A = function(*(moments.A for moments in everyone))
+        all_equal = all(moments.all_equal for moments in everyone)
+        tasks = zip(*(moments.B for moments in everyone), strict=True)
+        diagonals = [moments.A_diagonal for moments in everyone]
+        return Moments(
+            A,
+            function(*(moments.M for moments in everyone)),
+            (A,) if all_equal else tuple(function(*B) for B in tasks),
+            function(*(moments.C for moments in everyone)),
+            self.outputs,
+            None if any(diagonal is None for diagonal in diagonals) else function(*diagonals),
+        )
+
+    def times_A(self, matrix: Array) -> Array:
+        """``matrix @ A``"""
+        if self.A_diagonal is None:
+            return matrix @ self.A
+        return matrix * self.A_diagonal[..., None, :]
 
     def by_task(self, matrix: Array) -> Iterator[tuple[Array, Array]]:
         """``B`` and the rows of a matrix like ``C``, task after task."""
@@ -62,6 +86,7 @@ class Forward:
     """Of the input of every layer, then of the last output."""
     upstream: list[Array | None]
     """Product of all projections before each layer; ``None`` for the first."""
+    thetas: list[Array]
     theta_A: list[Array]
     theta_M: list[Array]
     theta_B: list[tuple[Array, ...]]
@@ -81,33 +106,53 @@ def first_moments(statistics: Statistics) -> Moments:
         tuple(A if X_task is X else X_task.mT @ X_task for X_task, _ in roots),
         namespace(A).concat([Y.mT @ X_task for X_task, Y in roots], axis=-2),
         tuple(slice(start, end) for start, end in pairwise(ends)),
+        _diagonal_of(A),
     )
+
+
+def _diagonal_of(A: Array) -> Array | None:
+    """The diagonal of a matrix that has nothing but rounding beside it, else ``None``.
+
+    ``None`` for stacks, whose matrices may differ in that.
+    """
+    if A.ndim > 2:
+        return None
+    xp = namespace(A)
+    diagonal = xp.linalg.diagonal(A)
+    beside = xp.max(xp.abs(A - identity(A.shape[0], A) * diagonal))
+    rounding = float(xp.finfo(A.dtype).eps) * A.shape[0] * xp.max(diagonal)
+    return diagonal if bool(beside <= rounding) else None
 
 
 def forward(first: Moments, thetas: Sequence[Array]) -> Forward:
     """Moments of every layer from those of the samples, first layer to last.
 
     Rounding makes products like ``Theta A Theta^T`` slightly unsymmetric, and eigensolvers read
-    one triangle only: each is made symmetric before the next layer multiplies it again.
+    one triangle only: each is made symmetric before the next layer multiplies it again. A product
+    of a matrix with its own transpose is symmetric, and takes half of the time.
     """
     moments, theta_A, theta_M, theta_B = [first], [], [], []
     upstream: list[Array | None] = [None]
-    for theta in thetas:
+    for layer, theta in enumerate(thetas, 1):
         here = moments[-1]
-        theta_A.append(theta @ here.A)
+        theta_A.append(here.times_A(theta))
         theta_M.append(theta @ here.M)
-        A = symmetrize(theta_A[-1] @ theta.mT)
+        upstream.append(theta if upstream[-1] is None else theta @ upstream[-1])
+        if first.A_diagonal is None:
+            A = symmetrize(theta_A[-1] @ theta.mT)
+        else:
+            root = upstream[-1] * first.A_diagonal[..., None, :] ** 0.5
+            A = root @ root.mT
         B: tuple[Array, ...] = (A,)
         if here.all_equal:
             theta_B.append((theta_A[-1],))
         else:
             theta_B.append(tuple(theta @ B_task for B_task in here.B))
             B = tuple(symmetrize(product @ theta.mT) for product in theta_B[-1])
-        M = symmetrize(theta_M[-1] @ theta.mT)
+        M = symmetrize(theta_M[-1] @ theta.mT) if layer < len(thetas) else None
         moments.append(Moments(A, M, B, here.C @ theta.mT, here.outputs))
-        upstream.append(theta if upstream[-1] is None else theta @ upstream[-1])
     row_gram = [theta @ theta.mT for theta in thetas]
-    return Forward(moments, upstream, theta_A, theta_M, theta_B, row_gram)
+    return Forward(moments, upstream, list(thetas), theta_A, theta_M, theta_B, row_gram)
 
 
 def label_coef(last: Moments, model: ModelWeights) -> Array:
@@ -124,9 +169,11 @@ def label_coef(last: Moments, model: ModelWeights) -> Array:
 def _task_coef(B: Array, C: Array, model: ModelWeights) -> Array:
     unit = identity(B.shape[-1], B)
     # Without a ridge, dependent features make the system singular. 1e-12 of its size is far above
-    # the rounding of the moments (1e-16) and far below any ridge that changes a prediction;
-    # 1e-300 keeps the system regular if all features are zero.
-    floor = 1e-12 * model.alpha * trace(B) + 1e-300
+    # the rounding of the moments (1e-16) and far below any ridge that changes a prediction; single
+    # precision needs more. The last term keeps the system regular if all features are zero.
+    xp = namespace(B)
+    share, least = (1e-12, 1e-300) if B.dtype == xp.float64 else (1e-6, 1e-30)
+    floor = share * model.alpha * trace(B) + least
     system = model.alpha * B + (model.gamma + floor) * unit
     if model.sparsity:
         return sparse_rows(system, model.alpha * C, model.sparsity)
@@ -165,13 +212,12 @@ def weighted_terms(
     model : ModelWeights
     """
     rebuilt = manifold = 0.0 * label_square
-    for here, ahead, row_gram in zip(
-        chain.moments, chain.moments[1:], chain.row_gram, strict=False
-    ):
+    for layer, theta in enumerate(chain.thetas):
         if model.reconstruction:
-            overlap = total(row_gram * ahead.A)
+            here, ahead = chain.moments[layer], chain.moments[layer + 1]
+            overlap = total(chain.row_gram[layer] * ahead.A)
             rebuilt = rebuilt + trace(here.A) - 2 * trace(ahead.A) + overlap
-        manifold = manifold + trace(ahead.M)
+        manifold = manifold + total(theta * chain.theta_M[layer])
     last = chain.moments[-1]
     misfit = label_square - 2 * total(coef * last.C)
     for B, task_coef in last.by_task(coef):

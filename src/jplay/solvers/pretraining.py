@@ -193,8 +193,11 @@ def starting_projections(
     thetas : list of arrays of shape (n_out, n_in)
     """
     theta = lpp_start(statistics, layer_sizes[0], projections)
+    first = inside_ball(theta, statistics)
+    if len(layer_sizes) == 1:
+        return [first]
     root = statistics.X_root @ theta.mT
-    return [inside_ball(theta, statistics), *selections(root.mT @ root, layer_sizes[1:])]
+    return [first, *selections(root.mT @ root, layer_sizes[1:])]
 
 
 def inside_ball(theta: Array, statistics: Statistics) -> Array:
@@ -227,12 +230,17 @@ def selections(gram: Array, layer_sizes: Sequence[int]) -> list[Array]:
         Rows of identity matrices, with zero rows below if there are too few features.
     """
     xp = namespace(gram)
-    thetas = []
+    # One search is enough: each layer would find the first of its input's features again.
+    count = min(layer_sizes[0], gram.shape[-1])
+    found = leading_features(gram, count)
+    thetas: list[Array] = []
+    before = None
     for n_out in layer_sizes:
-        numbers = _numbers(gram)
-        chosen = xp.sort(leading_features(gram, min(n_out, gram.shape[-1])), axis=-1)
-        thetas.append(padded(xp.astype(chosen[..., :, None] == numbers, gram.dtype), n_out))
-        gram = symmetrize(thetas[-1] @ gram @ thetas[-1].mT)
+        count = min(n_out, count)
+        chosen = xp.sort(found[..., :count], axis=-1)
+        rows = padded(xp.astype(chosen[..., :, None] == _numbers(gram), gram.dtype), n_out)
+        thetas.append(rows if before is None else rows @ before.mT)
+        before = rows
     return thetas
 
 

@@ -607,7 +607,10 @@ class PlainJointPass:
 
 
 class _BlockedJointPass:
-    """The same for NumPy arrays: in place, in blocks that stay in cache, over threads."""
+    """The same for NumPy arrays: in place, in blocks that stay in cache, over threads.
+
+    It is in the precision of the projections, or of the samples if that is lower.
+    """
 
     def __init__(
         self,
@@ -618,13 +621,18 @@ class _BlockedJointPass:
         relaxation: float = 1.0,
     ) -> None:
         self.samples = samples
+        self.X = samples.X
         self.nonnegative, self.unit_ball = nonnegative, unit_ball
         self.relaxation = relaxation
         self.points: list[np.ndarray] = []
         self.block = max(64, _BLOCK_BYTES // (max(layer_sizes) * samples.X.dtype.itemsize))
 
     def __call__(self, thetas: list[Array], dual_scale: Array) -> tuple[list[Array], np.ndarray]:
-        X = self.samples.X
+        precision = min(self.samples.X.dtype, thetas[0].dtype)
+        if precision != self.X.dtype:
+            self.X = self.samples.X.astype(precision, copy=False)
+            self.points = [point.astype(precision) for point in self.points]
+        X = self.X
         n_known = len(self.points)
         self.points += [
             np.zeros((X.shape[0], theta.shape[0]), dtype=X.dtype) for theta in thetas[n_known:]
@@ -650,7 +658,7 @@ class _BlockedJointPass:
         relaxations: np.ndarray,
     ) -> tuple[list[Array], np.ndarray]:
         """All layers of some rows: their pulls and squared distances from the constraints."""
-        X = self.samples.X
+        X = self.X
         pulls = [np.zeros((theta.shape[1], X.shape[1]), dtype=X.dtype) for theta in maps]
         products = [np.empty_like(pull) for pull in pulls]
         scratch = [np.empty((3, self.block, theta.shape[1]), dtype=X.dtype) for theta in maps]
