@@ -14,6 +14,7 @@ pytest.importorskip("skops", reason="models are saved by skops")
 
 import rasterio
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -25,6 +26,17 @@ from test_report_browser import AXE, WIDTHS, keep_screenshot
 pytestmark = test_report_browser.pytestmark
 browser = test_report_browser.browser
 
+STATE = """
+const text = (id) => document.getElementById(id)?.textContent;
+return {
+  tool: document.querySelector("[data-tool][aria-checked=true]")?.dataset.tool,
+  focus: document.activeElement?.id || document.activeElement?.tagName,
+  classes: [...document.querySelectorAll("#classes li")].map((one) => one.className + one.textContent),
+  pixel: text("pixel-text"), hint: text("hint"), messages: text("messages"), jobs: text("jobs"),
+  fit: document.getElementById("map")?.dataset.fit, address: location.href,
+};
+"""
+"""What the page shows, for the message of a wait that was in vain."""
 HOSTILE = "<img src=x onerror=document.title='hacked'>"
 PINES = 145
 FIELDS = {"corn": (30, 25, 12), "woods": (88, 116, 20), "soybean": (50, 80, 14)}
@@ -55,7 +67,11 @@ def screen(browser, width="desktop", scheme="light"):
 
 
 def until(browser, condition, seconds=120):
-    return WebDriverWait(browser, seconds, poll_frequency=0.05).until(lambda _: condition())
+    try:
+        return WebDriverWait(browser, seconds, poll_frequency=0.05).until(lambda _: condition())
+    except TimeoutException as error:
+        error.msg = json.dumps(browser.execute_script(STATE), indent=1)
+        raise
 
 
 def find(browser, name):
