@@ -31,7 +31,7 @@ const text = (id) => document.getElementById(id)?.textContent;
 return {
   tool: document.querySelector("[data-tool][aria-checked=true]")?.dataset.tool,
   focus: document.activeElement?.id || document.activeElement?.tagName,
-  classes: [...document.querySelectorAll("#classes li")].map((one) => [one.className, one.innerText]),
+  classes: [...document.querySelectorAll("#classes li")].map((one) => one.innerText),
   pixel: text("pixel-text"), hint: text("hint"), messages: text("messages"), jobs: text("jobs"),
   fit: document.getElementById("map")?.dataset.fit, address: location.href,
 };
