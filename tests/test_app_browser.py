@@ -114,6 +114,18 @@ def add_class(browser, name):
     until(browser, lambda: f"Delete class {name}" in class_buttons(browser))
 
 
+def choose_tool(browser, name):
+    """Click a tool, and again if the page moved under the mouse."""
+    button = browser.find_element(By.CSS_SELECTOR, f"[data-tool={name}]")
+
+    def chosen():
+        if button.get_attribute("aria-checked") != "true":
+            button.click()
+        return button.get_attribute("aria-checked") == "true"
+
+    until(browser, chosen)
+
+
 def class_buttons(browser):
     buttons = browser.find_elements(By.CSS_SELECTOR, "#classes button")
     return [button.get_attribute("aria-label") for button in buttons]
@@ -184,7 +196,7 @@ def test_page_asks_nobody_else(browser, drawn, server):
 
 def test_pointing_tells_the_pixel_and_finds_it_in_the_subspace(browser, drawn):
     find(browser, "tab-pixel").click()
-    browser.find_element(By.CSS_SELECTOR, "[data-tool=move]").click()
+    choose_tool(browser, "move")
     left, top, size = FIELDS["woods"]
     row, column = top + size // 2, left + size // 2
     point(browser, column, row).perform()
@@ -207,7 +219,7 @@ def test_pointing_tells_the_pixel_and_finds_it_in_the_subspace(browser, drawn):
 
 def test_shapes_are_edited_and_deleted(browser, drawn):
     fit = drawn.get_attribute("data-fit")
-    browser.find_element(By.CSS_SELECTOR, "[data-tool=edit]").click()
+    choose_tool(browser, "edit")
     left, top, size = FIELDS["corn"]
     point(browser, left + 6, top + 6).click().perform()
     until(browser, lambda: find(browser, "shape-panel").is_displayed())
@@ -222,7 +234,7 @@ def test_shapes_are_edited_and_deleted(browser, drawn):
     until(browser, lambda: not find(browser, "shape-panel").is_displayed())
     mapped_after(browser, fit)
     assert browser.find_element(By.CSS_SELECTOR, "#classes .count").text == "nothing drawn"
-    browser.find_element(By.CSS_SELECTOR, "[data-tool=polygon]").click()
+    choose_tool(browser, "polygon")
     browser.find_element(By.CSS_SELECTOR, "#classes li").click()
     fit = drawn.get_attribute("data-fit")
     draw(browser, left, top, size)
@@ -231,7 +243,7 @@ def test_shapes_are_edited_and_deleted(browser, drawn):
 
 def test_exported_map_is_the_one_on_the_screen(browser, drawn):
     until(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, ".job"))
-    browser.find_element(By.CSS_SELECTOR, "[data-tool=move]").click()
+    choose_tool(browser, "move")
     find(browser, "tab-take").click()
     find(browser, "pane-take-write").click()
     until(browser, lambda: browser.find_elements(By.LINK_TEXT, "everything.zip"))
@@ -267,11 +279,12 @@ def test_work_is_there_again_after_the_page_was_closed(browser, drawn, server):
     assert "3 shapes" in entry.text
     entry.click()
     until(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#classes li")) == 3)
+    until(browser, lambda: find(browser, "map").get_attribute("data-loading") == "0")
 
 
 def test_keyboard_draws_a_point(browser, drawn):
     find(browser, "tab-pixel").click()
-    browser.find_element(By.CSS_SELECTOR, "[data-tool=point]").click()
+    choose_tool(browser, "point")
     point(browser, 70, 70).perform()
     until(browser, lambda: "Row 70, column 70." in find(browser, "pixel-text").text)
     before = browser.find_elements(By.CSS_SELECTOR, "#classes .count")[0].text
@@ -282,7 +295,7 @@ def test_keyboard_draws_a_point(browser, drawn):
         browser,
         lambda: browser.find_elements(By.CSS_SELECTOR, "#classes .count")[0].text != before,
     )
-    browser.find_element(By.CSS_SELECTOR, "[data-tool=move]").click()
+    choose_tool(browser, "move")
 
 
 def test_resting_mouse_leaves_the_cursor_to_the_keyboard(browser, drawn):
