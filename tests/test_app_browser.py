@@ -284,6 +284,7 @@ def test_work_is_there_again_after_the_page_was_closed(browser, drawn, server):
 
 def test_keyboard_draws_a_point(browser, drawn):
     find(browser, "tab-pixel").click()
+    browser.find_element(By.CSS_SELECTOR, "#classes li").click()
     choose_tool(browser, "point")
     point(browser, 70, 70).perform()
     until(browser, lambda: "Row 70, column 70." in find(browser, "pixel-text").text)
