@@ -553,7 +553,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         features = self._features(plan, len(seen), training.X.shape[1], rng)
         codes = np.full(inside.X.shape[0], len(present))
         codes[: len(seen)] = inside.Y[:, present].argmax(axis=1)
-        landmarks = landmark_indices(codes, _more(plan) * self.n_landmarks, rng)
+        landmarks = landmark_indices(codes, _size_factor(plan) * self.n_landmarks, rng)
         return Draft(plan, inside, unseen, present, features, landmarks)
 
     def _features(self, plan, n_samples, n_features, rng):
@@ -582,7 +582,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         return View(draft.features, None, normalised=draft.sort == "normalised")
 
     def _lift(self, draft, view):
-        n_coordinates = _more(draft.plan) * self.n_coordinates
+        n_coordinates = _size_factor(draft.plan) * self.n_coordinates
         if draft.plan.fold is not None:
             n_coordinates = max(1, n_coordinates // 2)
         return Lift(
@@ -852,7 +852,7 @@ def _members_by_share(shares, n_members):
     return counts
 
 
-def _more(plan):
+def _size_factor(plan):
     """How many times as many landmarks and coordinates a member has."""
     return MORE_LANDMARKS if KINDS[plan.kind][0] == "normalised" else 1
 

@@ -12,6 +12,9 @@ from jplay._array_api import is_numpy, largest_magnitude, namespace
 from jplay.blocks.containers import is_in_blocks
 from jplay.exceptions import CollapsedSolutionError
 
+UNSCALED_MAGNITUDES = 1e-4, 1e6
+"""Least and largest of the largest entry of samples that a solver takes as they are."""
+
 
 def check_scale(X: Any, scaling: str | None, power: float = 0.8) -> None:
     """Raise a ``ValueError`` if the samples' magnitude is beyond what a solver can handle.
@@ -20,7 +23,7 @@ def check_scale(X: Any, scaling: str | None, power: float = 0.8) -> None:
     which is below one half if squares of unscaled samples are computed with.
     """
     magnitude = largest_magnitude(X)
-    smallest, largest = 1e-4, 1e6
+    smallest, largest = UNSCALED_MAGNITUDES
     if scaling is not None:
         limits = namespace(X).finfo(X.dtype)
         smallest, largest = float(limits.smallest_normal) ** power, float(limits.max) ** power

@@ -13,6 +13,7 @@ import numpy as np
 from jplay._array_api import Array, like, linalg_errors, namespace, rows_of, to_numpy
 from jplay.blocks.graph import HeatGraph
 from jplay.numerics.stacked_graphs import stacked_graphs, stacked_laplacian_grams
+from jplay.problems.checks import UNSCALED_MAGNITUDES
 from jplay.problems.first_layer import FirstLayer
 from jplay.problems.problem import FitProblem
 from jplay.problems.targets import Targets, encode_targets
@@ -24,8 +25,6 @@ from jplay.solvers.schedules import FastSchedule
 
 _STACK_ELEMENTS = 2**26
 """Of the largest array of a stack: 512 MiB in double precision. Some five are needed at a time."""
-_MAGNITUDES = (1e-4, 1e6)
-"""Largest entries that are safe without a look at the problem by itself."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,8 @@ def _solved(parts: list[_Part], task: ChainTask) -> list[tuple[int, Any]]:
     X = xp.stack([with_empty_rows(part.X, int(n_rows.max())) for part in parts])
     filled = like(np.arange(X.shape[1]) < n_rows[:, None], X, dtype=xp.bool)
     magnitudes = to_numpy(xp.max(xp.abs(X), axis=(1, 2)))
-    safe = (magnitudes >= _MAGNITUDES[0]) & (magnitudes <= _MAGNITUDES[1])
+    smallest, largest = UNSCALED_MAGNITUDES
+    safe = (magnitudes >= smallest) & (magnitudes <= largest)
     # A linear map cannot be non-negative on samples that lie on both sides of the origin.
     sides = (X @ xp.sum(X, axis=1)[:, :, None])[:, :, 0]
     one_sided = to_numpy(xp.all((sides > 0) | ~filled, axis=1))

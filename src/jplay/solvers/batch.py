@@ -62,9 +62,9 @@ class BatchWeights:
     reconstruction: bool
     sparsity: float
 
-    def picked(self, pick: Callable[[Array], Array]) -> "BatchWeights":
-        """Those of some of the problems."""
-        weights = {name: pick(getattr(self, name)) for name in ("alpha", "beta", "gamma")}
+    def mapped(self, function: Callable[[Array], Array]) -> "BatchWeights":
+        """``function`` of each kind of weight."""
+        weights = {name: function(getattr(self, name)) for name in ("alpha", "beta", "gamma")}
         return replace(self, **weights)
 
 
@@ -83,12 +83,7 @@ class _Batch:
     def rounded_weights(self) -> BatchWeights:
         """The weights in the precision of the iterations."""
         A = self.problem.first.A
-        return replace(
-            self.weights,
-            alpha=like(self.weights.alpha, A),
-            beta=like(self.weights.beta, A),
-            gamma=like(self.weights.gamma, A),
-        )
+        return self.weights.mapped(lambda weight: like(weight, A))
 
     def in_single_precision(self) -> "_Batch":
         problem, iterate = in_single_precision(self.problem, self.iterate)
@@ -112,7 +107,7 @@ class _Batch:
             self,
             numbers=self.numbers[kept],
             problem=_selected_problem(self.problem, kept, pick),
-            weights=self.weights.picked(pick),
+            weights=self.weights.mapped(pick),
             iterate=replace(
                 self.iterate,
                 thetas=[pick(theta) for theta in self.iterate.thetas],
@@ -332,7 +327,7 @@ def _results(
     def pick(array: Array) -> Array:
         return xp.take(array, indices, axis=0)
 
-    problem, weights = _selected_problem(batch.problem, rows, pick), batch.weights.picked(pick)
+    problem, weights = _selected_problem(batch.problem, rows, pick), batch.weights.mapped(pick)
     before = [pick(theta) for theta in batch.iterate.thetas]
     X = pick(batch.sweep.X)
     nonnegative, unit_ball = batch.sweep.constraints
