@@ -464,5 +464,5 @@ def test_views_limit_what_members_see():
     model = JPlayCommittee(9, views=["plain", "standardised"], random_state=0).fit(X, y)
     assert {KINDS[member.kind][0] for member in model.members_} == {"plain", "standardised"}
     for wrong in (["spectral"], []):
-        with pytest.raises(ValueError, match="`views` should name some of normalised, plain"):
+        with pytest.raises(ValueError, match="`views` should name some of additive, normal"):
             JPlayCommittee(2, views=wrong).fit(X, y)

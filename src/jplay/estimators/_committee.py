@@ -41,6 +41,7 @@ from jplay.numerics.votes import (
     softmax,
     vote_weights,
 )
+from jplay.problems.additive import AdditiveChain, additive_chain
 from jplay.problems.lifted import (
     Lift,
     LiftedChain,
@@ -53,6 +54,7 @@ from jplay.problems.lifted import (
     with_landmarks,
 )
 from jplay.problems.stacks import Inputs
+from jplay.problems.stages import single
 from jplay.problems.targets import classes_like, encode_targets, marked
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.threads import available_threads, sample_threads
@@ -63,18 +65,20 @@ WIDTHS = (0.5, 1.0, 2.0)
 KINDS = (
     *(("supervised", size) for size in range(5)),
     ("plain", 1.0),
-    ("plain", 0.5),
     ("standardised", 1.0),
-    ("standardised", 0.5),
+    ("additive", 1.0),
     ("normalised", 1.0),
     ("normalised", 0.5),
 )
 """What a member sees first: J-Play on a few features (one of five numbers of them, see
 :func:`supervised_subset_sizes`), the features themselves, features divided by their deviation
-within classes, or samples divided by their length; all of these features or half."""
+within classes, ramps of the features, or samples divided by their length; all of these features
+or half."""
 SEES_ALL = tuple(size == 4 if sort == "supervised" else size == 1.0 for sort, size in KINDS)
 """Members of these kinds see all features, and hardly differ from each other."""
-TRIALS_PER_MEMBER = 2.5
+MOST_MEMBERS = np.array([1 if sort == "additive" else np.inf for sort, _ in KINDS])
+"""Nothing is drawn at random in an additive member: a second would be the same."""
+TRIALS_PER_MEMBER = 2.0
 """Members that see four fifths of the samples, to judge their kinds, for each that stays."""
 SECOND = ModelSettings(alpha=10.0, beta=0.1, gamma=0.1)
 EXTRA_COMPONENTS = 4
@@ -99,6 +103,8 @@ CLEAR_GAIN = 0.9
 """Of the loss on samples left out, below which samples without label take part. On digits with
 three labels per class it was 0.5 to 0.7, and they gained ten points; on spectra with five 0.97 to
 1.1, and they lost three."""
+MAX_RAMPED = 2**22
+"""Numbers of which ramps are made in one member, at most: 200 MiB in all."""
 SPARSE_SHARE = 0.9
 """Of the entries that are zero, from which on samples are taken to be counts, as of words."""
 UNITS_APART = 1e3
@@ -121,10 +127,10 @@ _MAX_THREADS = 4
 
 @dataclass(frozen=True)
 class Member:
-    """One lifted chain, and the training samples among which it seeks neighbours."""
+    """One chain, and the training samples among which it seeks neighbours."""
 
     kind: int
-    chain: LiftedChain
+    chain: LiftedChain | AdditiveChain
     neighbors: Any
     """(n_samples, n_components) features of training samples."""
     indicators: Any
@@ -147,9 +153,7 @@ class Member:
     @property
     def cost(self) -> int:
         """Multiply-adds of its votes on one sample."""
-        n_landmarks, n_components = self.chain.read_out.shape
-        n_inputs = self.chain.views[0].landmarks.shape[1]
-        return n_landmarks * (n_inputs + n_components) + self.neighbors.size
+        return self.chain.cost + self.neighbors.size
 
 
 @dataclass(frozen=True)
@@ -512,6 +516,8 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
 
     def _fit_member(self, training, plan):
         draft = self._draft(training, plan)
+        if draft.sort == "additive":
+            return self._additive_member(training, draft)
         view = self._view(draft)
         if view is None:
             view = supervised_view(draft.inputs, draft.features, within=self._whitened_within)
@@ -519,20 +525,34 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
 
     def _fit_together(self, training, drafts):
         """The same for several members on a device, stages of one shape as one stack."""
-        views = [self._view(draft) for draft in drafts]
+        lifted = [draft for draft in drafts if draft.sort != "additive"]
+        views = [self._view(draft) for draft in lifted]
         supervised = [i for i, view in enumerate(views) if view is None]
         found = supervised_views(
-            [drafts[i].inputs for i in supervised],
-            [drafts[i].features for i in supervised],
+            [lifted[i].inputs for i in supervised],
+            [lifted[i].features for i in supervised],
             within=self._whitened_within,
         )
         for i, view in zip(supervised, found, strict=True):
             views[i] = view
-        lifts = [self._lift(draft, view) for draft, view in zip(drafts, views, strict=True)]
+        lifts = [self._lift(draft, view) for draft, view in zip(lifted, views, strict=True)]
+        chains = iter(lifted_chains(lifts))
         return [
-            self._member(training, draft, *chain)
-            for draft, chain in zip(drafts, lifted_chains(lifts), strict=True)
+            self._additive_member(training, draft)
+            if draft.sort == "additive"
+            else self._member(training, draft, *next(chains))
+            for draft in drafts
         ]
+
+    def _additive_member(self, training, draft):
+        found = additive_chain(
+            draft.inputs,
+            draft.known,
+            draft.features,
+            self._n_coordinates(draft),
+            multilabel=self.multilabel_,
+        )
+        return self._member(training, draft, *found)
 
     def _draft(self, training, plan):
         rng, Y = np.random.default_rng(plan.seed), training.Y
@@ -559,8 +579,11 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     def _features(self, plan, n_samples, n_features, rng):
         """Which features a member sees; ``None`` for all."""
         sort, size = KINDS[plan.kind]
-        if sort == "supervised":
-            size = supervised_subset_sizes(n_samples, n_features)[size]
+        if sort in ("supervised", "additive"):
+            if sort == "supervised":
+                size = supervised_subset_sizes(n_samples, n_features)[size]
+            else:
+                size = min(n_features, max(1, MAX_RAMPED // n_samples))
             if self.max_features is not None:
                 share = isinstance(self.max_features, Integral)
                 limit = self.max_features if share else self.max_features * n_features
@@ -582,9 +605,6 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         return View(draft.features, None, normalised=draft.sort == "normalised")
 
     def _lift(self, draft, view):
-        n_coordinates = _size_factor(draft.plan) * self.n_coordinates
-        if draft.plan.fold is not None:
-            n_coordinates = max(1, n_coordinates // 2)
         return Lift(
             draft.inputs,
             draft.known,
@@ -592,13 +612,17 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             draft.landmarks,
             SECOND,
             len(draft.present) + EXTRA_COMPONENTS,
-            n_coordinates,
+            self._n_coordinates(draft),
         )
+
+    def _n_coordinates(self, draft):
+        n_coordinates = _size_factor(draft.plan) * self.n_coordinates
+        return n_coordinates if draft.plan.fold is None else max(1, n_coordinates // 2)
 
     def _member(self, training, draft, chain, features):
         """The member with a fitted chain, which samples it has not seen, and its votes on those."""
         inside = draft.inside
-        chain = _with_all_outputs(chain, draft.present, training.Y.shape[1])
+        chain = chain.with_outputs(draft.present, training.Y.shape[1])
         neighbors = features[: len(inside.Y), :]
         member = Member(draft.plan.kind, chain, neighbors, inside.Y, inside.weight)
         votes = member.votes(rows_of(training.X, draft.unseen), (True, True), self.n_neighbors)
@@ -770,12 +794,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         check_is_fitted(self, "members_")
         total = np.zeros(self.n_features_in_)
         for member in self.members_:
-            view = member.chain.views[0]
-            features = slice(None) if view.features is None else view.features
-            # Members that see features as they are rely on all of them alike.
-            size = np.ones(len(total[features])) if view.relevance is None else view.relevance
-            weight = self.weights_[member.kind].sum()
-            total[features] += weight * size / (size.sum() or 1.0)
+            total += self.weights_[member.kind].sum() * member.chain.reliance(len(total))
         return total / total.sum()
 
     def __sklearn_tags__(self):
@@ -848,7 +867,10 @@ def _members_by_share(shares, n_members):
     counts = np.zeros(len(shares), dtype=int)
     for _ in range(n_members):
         enough = np.array(SEES_ALL) & (counts >= len(WIDTHS))
-        counts[np.argmax(shares / (counts + 0.5) * np.where(enough, 1e-3, 1.0))] += 1
+        claims = shares / (counts + 0.5) * np.where(enough, 1e-3, 1.0)
+        claims[counts >= MOST_MEMBERS] = 0
+        if claims.any():
+            counts[np.argmax(claims)] += 1
     return counts
 
 
@@ -882,45 +904,14 @@ def _at_most(limit, rows, rng):
     return np.sort(rng.choice(rows, limit, replace=False))
 
 
-def _with_all_outputs(chain, present, n_outputs):
-    """The chain with outputs of zero for classes that its samples lack."""
-    if len(present) == n_outputs:
-        return chain
-    coef = np.zeros((n_outputs, chain.coef.shape[1]))
-    coef[present] = to_numpy(chain.coef)
-    return replace(chain, coef=coef)
-
-
 def _in_single_precision(member, center):
-    """The member with arrays of half the size; its votes need no more.
-
-    Landmarks are seen from the mean of the samples: distances between samples that are near each
-    other and far from the origin would be lost in the rounding of their norms.
-    """
-
-    def single(array):
-        return None if array is None else to_numpy(array).astype(np.float32)
-
-    def seen_from(view):
-        if view.normalised:
-            features = slice(None) if view.features is None else view.features
-            return replace(view, origin=single(center[features]), landmarks=single(view.landmarks))
-        shift = view.outputs(center[None, :])
-        landmarks = to_numpy(view.landmarks) - shift
-        return replace(view, matrix=single(view.matrix), landmarks=single(landmarks))
-
-    chain = member.chain
+    """The member with arrays of half the size; its votes need no more."""
     return replace(
         member,
-        chain=LiftedChain(
-            [seen_from(view) for view in chain.views],
-            single(chain.read_out),
-            single(chain.offset),
-            single(chain.coef),
-        ),
+        chain=member.chain.seen_from(center),
         neighbors=single(member.neighbors),
         indicators=single(member.indicators),
-        weight=single(member.weight),
+        weight=None if member.weight is None else single(member.weight),
     )
 
 

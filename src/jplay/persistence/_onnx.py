@@ -14,6 +14,7 @@ from jplay.estimators import JPlay, JPlayCommittee, LiftedJPlay, MultiLabelJPlay
 from jplay.numerics.votes import LEAST_NEIGHBOR_VOTE, LEAST_VOTE
 from jplay.persistence._collapsed import collapse_model, norm_and_classifier
 from jplay.persistence._model import as_trained_model
+from jplay.problems.additive import AdditiveChain
 
 _OPSET = 17
 _IR_VERSION = 8
@@ -143,7 +144,7 @@ def _linear(graph, model, X):
 
 
 def _lifted(graph, model, X):
-    return _scored(graph, model, *_chain(graph, model.chain_, X))
+    return _scored(graph, model, *_lifted_chain(graph, model.chain_, X))
 
 
 def _scored(graph, model, features, scores):
@@ -161,7 +162,8 @@ def _committee(graph, model, X):
     X = graph("Sub", graph("Mul", X, model.scale_), model.center_)
     total = None
     for member, shares in model._ballots():
-        features, projection = _chain(graph, member.chain, X)
+        write = _additive_chain if isinstance(member.chain, AdditiveChain) else _lifted_chain
+        features, projection = write(graph, member.chain, X)
         sharpness = model.sharpness_[member.kind]
         if shares[0] > 0:
             votes = _neighbors(graph, member, features, model.n_neighbors)
@@ -199,7 +201,19 @@ _WRITERS = {
 }
 
 
-def _chain(graph, chain, X):
+def _additive_chain(graph, chain, X):
+    """Features in the last subspace and outputs of an additive chain."""
+    Z = X if chain.columns is None else graph("Gather", X, chain.columns, axis=1)
+    features = outputs = None
+    for number, (start, slope) in enumerate(zip(chain.starts, chain.slopes, strict=True)):
+        ramp = graph("Clip", graph("Mul", graph("Sub", Z, start), slope), 0.0, 1.0)
+        components, coef = chain.components[:, number], chain.coef[:, number]
+        features = _added(graph, features, graph("MatMul", ramp, components.T), 1)
+        outputs = _added(graph, outputs, graph("MatMul", ramp, coef.T), 1)
+    return features, graph("Add", outputs, chain.intercept)
+
+
+def _lifted_chain(graph, chain, X):
     """Features in the last subspace and outputs of a lifted chain."""
     kernel, n_kernels = None, sum(len(view.widths) for view in chain.views)
     for view in chain.views:

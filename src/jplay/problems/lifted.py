@@ -5,7 +5,6 @@ J-Play sees similarities: bounded and non-negative, as its constraints ask.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,20 +12,16 @@ import numpy as np
 import scipy.linalg
 
 from jplay._array_api import Array, eigh, like, namespace, rows_of, to_numpy
-from jplay.blocks.graph import HeatGraph
 from jplay.numerics.discriminant import class_moments, shrunk_covariance, whitening
 from jplay.numerics.eigen import is_well_conditioned, range_basis, symmetrize
 from jplay.numerics.kernels import gaussian_similarities, median_distance, squared_distances
-from jplay.problems.problem import FitProblem, described
+from jplay.problems.problem import FitProblem
 from jplay.problems.solution import solve
 from jplay.problems.stacks import Inputs, solve_together
+from jplay.problems.stages import LOOSE, columns_of, described_stage, relevance, single
 from jplay.problems.tasks import ChainTask, MapTask, Solution
 from jplay.solvers.model import ModelSettings, collapse
-from jplay.solvers.schedules import FastSchedule
 
-LOOSE = FastSchedule(tol=1e-2)
-"""Schedule of the stages of lifted chains. A hundred times the usual tolerance takes a third of the
-iterations and made no difference to the accuracy over 27 problems."""
 _RANK_TOLERANCE = 1e-8
 """Of the largest eigenvalue of the kernel between landmarks, below which one counts as zero."""
 
@@ -52,7 +47,7 @@ class View:
 
     def outputs(self, X: Array) -> Array:
         """What the map makes of samples."""
-        X = _inside(X, self.features)
+        X = columns_of(X, self.features)
         if self.normalised:
             return _unit_length(X if self.origin is None else X + like(self.origin, X))
         if self.matrix is None:
@@ -61,6 +56,15 @@ class View:
         # With columns in one piece, as sums over features want them.
         return X * matrix if matrix.ndim == 1 else (matrix @ X.mT).mT
 
+    def seen_from(self, center: np.ndarray) -> "View":
+        """The view for samples from which their mean was subtracted, in single precision."""
+        if self.normalised:
+            origin = center if self.features is None else center[self.features]
+            return replace(self, origin=single(origin), landmarks=single(self.landmarks))
+        landmarks = to_numpy(self.landmarks) - self.outputs(center[None, :])
+        matrix = None if self.matrix is None else single(self.matrix)
+        return replace(self, matrix=matrix, landmarks=single(landmarks))
+
     def kernel(self, X: Array) -> Array:
         """Similarity of samples to landmarks, (n_samples, n_landmarks)."""
         Z = self.outputs(X)
@@ -68,11 +72,6 @@ class View:
         if len(self.widths) == 1:
             return gaussian_similarities(Z, landmarks, self.widths[0])
         return mean_kernel(squared_distances(Z, landmarks), self.widths)
-
-
-def _inside(X: Array, features: Any) -> Array:
-    """Some features of samples, or all."""
-    return X if features is None else X[:, like(features, X, dtype=namespace(X).int64)]
 
 
 def _unit_length(X: Array) -> Array:
@@ -119,6 +118,41 @@ class LiftedChain:
         features = self.features(self.kernel(X))
         return features, (like(self.coef, X) @ features.mT).mT
 
+    @property
+    def cost(self) -> int:
+        """Multiply-adds for one sample, of the first view."""
+        n_landmarks, n_components = self.read_out.shape
+        return n_landmarks * (self.views[0].landmarks.shape[1] + n_components)
+
+    def reliance(self, n_features: int) -> np.ndarray:
+        """How much it relies on each feature; sums to one."""
+        view, total = self.views[0], np.zeros(n_features)
+        columns = slice(None) if view.features is None else view.features
+        # A view of features as they are relies on all of them alike.
+        total[columns] = 1.0 if view.relevance is None else view.relevance
+        return total / (total.sum() or 1.0)
+
+    def with_outputs(self, present: np.ndarray, n_outputs: int) -> "LiftedChain":
+        """The chain with outputs of zero for classes that its samples lack."""
+        if len(present) == n_outputs:
+            return self
+        coef = np.zeros((n_outputs, self.coef.shape[1]))
+        coef[present] = to_numpy(self.coef)
+        return replace(self, coef=coef)
+
+    def seen_from(self, center: np.ndarray) -> "LiftedChain":
+        """The chain for samples from which their mean was subtracted, in single precision.
+
+        Distances between samples that are near each other and far from the origin would be lost
+        in the rounding of their norms.
+        """
+        return LiftedChain(
+            [view.seen_from(center) for view in self.views],
+            single(self.read_out),
+            single(self.offset),
+            single(self.coef),
+        )
+
 
 def supervised_view(inputs: Inputs, features: Any, *, within: bool = False) -> View:
     """J-Play on some features, whitened; the features themselves if it finds no subspace.
@@ -126,9 +160,9 @@ def supervised_view(inputs: Inputs, features: Any, *, within: bool = False) -> V
     With ``within`` they are whitened by a covariance that is shrunk towards variances within
     classes, and no direction is shortened, instead of what suits a single J-Play best.
     """
-    chosen = replace(inputs, X=_inside(inputs.X, features))
+    chosen = replace(inputs, X=columns_of(inputs.X, features))
     try:
-        with _described(chosen) as problem:
+        with described_stage(chosen) as problem:
             solution = solve(problem, _view_task(within))
             return _whitened_view(problem, solution, chosen.X, features, within)
     except ValueError:  # constant or degenerate features
@@ -140,7 +174,7 @@ def supervised_views(
 ) -> list[View]:
     """:func:`supervised_view` of many, those of one shape as one stack."""
     chosen = [
-        replace(own, X=_inside(own.X, own_features))
+        replace(own, X=columns_of(own.X, own_features))
         for own, own_features in zip(inputs, features, strict=True)
     ]
     found = solve_together(chosen, [_view_task(within)] * len(chosen))
@@ -158,23 +192,14 @@ def _view_task(within: bool) -> ChainTask:
     return task_type(None, 1, ModelSettings(alpha=1.0, beta=0.1, gamma=0.01), LOOSE)
 
 
-def _described(inputs: Inputs) -> AbstractContextManager[FitProblem]:
-    """The problem of unscaled samples, with the usual graph."""
-    graph = _graph(inputs.X.shape[0])
-    return described(inputs.X, inputs.y, graph=graph, tuned=False, **inputs.of_targets)
-
-
 def _whitened_view(
     problem: FitProblem, solution: Solution, inside: Array, features: Any, within: bool
 ) -> View:
     """What J-Play on the features ``inside`` has found, as a view."""
     found = solution.attributes
     whitener = _whitener_within(problem, found) if within else found["whitener_"]
-    slopes = found["coef_"] @ found["components_"]
-    xp = namespace(slopes)
-    relevance = xp.linalg.vector_norm(slopes - xp.mean(slopes, axis=0), axis=0)
-    relevance = to_numpy(relevance * xp.std(inside, axis=0))
-    return View(features, whitener @ found["components_"], relevance=relevance)
+    reliance = relevance(found["coef_"] @ found["components_"], inside)
+    return View(features, whitener @ found["components_"], relevance=reliance)
 
 
 def _whitener_within(problem: FitProblem, found: dict) -> Array:
@@ -184,14 +209,9 @@ def _whitener_within(problem: FitProblem, found: dict) -> Array:
     return namespace(whitener).astype(whitener, problem.dtype)
 
 
-def _graph(n_samples: int) -> HeatGraph:
-    """The usual graph, or one of all other samples if there are few."""
-    return HeatGraph(max(1, min(HeatGraph.n_neighbors, n_samples - 1)))
-
-
 def standardised_view(X: Array, Y: Array | None, features: Any) -> View:
     """Some features, each divided by its standard deviation: within classes, if there are any."""
-    xp, inside = namespace(X), _inside(X, features)
+    xp, inside = namespace(X), columns_of(X, features)
     within = total = to_numpy(xp.var(inside, axis=0))
     if Y is not None:
         moments = class_moments(inside, like(Y, inside))
@@ -279,7 +299,7 @@ def lifted_chain(lift: Lift) -> tuple[LiftedChain, Array]:
 def _second_solution(lift: Lift, stage: Inputs) -> Solution | None:
     """The second J-Play; ``None`` if all similarities are equal."""
     try:
-        with _described(stage) as problem:
+        with described_stage(stage) as problem:
             return solve(problem, lift.task(problem.rank))
     except ValueError:
         return None

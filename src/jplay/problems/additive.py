@@ -1,0 +1,155 @@
+"""An additive chain: J-Play on ramps of the features, with a curve for every feature."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from jplay._array_api import Array, like, to_numpy
+from jplay.numerics.ramps import quantile_ramps, ramp, ramp_products
+from jplay.problems.solution import solve
+from jplay.problems.stacks import Inputs
+from jplay.problems.stages import LOOSE, columns_of, described_stage, relevance, single
+from jplay.problems.tasks import ChainTask
+from jplay.solvers.model import ModelSettings
+
+N_RAMPS = 6
+"""Of a feature. With 4 or 10 the mean accuracy of committees over 70 problems was 0.1 and 0.3
+lower."""
+MODEL = ModelSettings(alpha=1.0, beta=0.1, gamma=0.01)
+SCORE_UNIT = 1 / 16
+"""Of outputs, if they are scores of classes: as sharp as a label projection's, which lie near 0
+and 1."""
+ABSENT = -10.0
+"""Output for a class that has no samples. That of the likeliest class is not negative."""
+
+
+@dataclass(frozen=True)
+class AdditiveChain:
+    """Ramps of some features, and the J-Play that reads them."""
+
+    columns: Any
+    """Which features, (n_inputs,); ``None`` for all."""
+    starts: Any
+    """Where ramps begin, (n_ramps, n_inputs)."""
+    slopes: Any
+    """How steep they are, (n_ramps, n_inputs)."""
+    components: Any
+    """(n_components, n_ramps, n_inputs): from ramps to the whitened subspace."""
+    coef: Any
+    """(n_outputs, n_ramps, n_inputs): from ramps to scores of classes, or to labels."""
+    intercept: Any
+    """(n_outputs,)"""
+    relevance: Any
+    """How much the outputs rely on each feature, (n_inputs,)."""
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Features of samples in the subspace, and outputs."""
+        inside, maps = columns_of(X, self.columns), [self.components, self.coef]
+        features, outputs = ramp_products(inside, self.starts, self.slopes, maps)
+        return features, outputs + like(self.intercept, outputs)
+
+    @property
+    def cost(self) -> int:
+        """Multiply-adds for one sample."""
+        return self.components.size + self.coef.size
+
+    def reliance(self, n_features: int) -> np.ndarray:
+        """How much it relies on each feature; sums to one."""
+        total = np.zeros(n_features)
+        total[slice(None) if self.columns is None else self.columns] = self.relevance
+        return total / (total.sum() or 1.0)
+
+    def with_outputs(self, present: np.ndarray, n_outputs: int) -> "AdditiveChain":
+        """The chain with low scores for classes that its samples lack."""
+        if len(present) == n_outputs:
+            return self
+        coef = np.zeros((n_outputs, *self.coef.shape[1:]))
+        intercept = np.full(n_outputs, ABSENT)
+        coef[present], intercept[present] = self.coef, self.intercept
+        return replace(self, coef=coef, intercept=intercept)
+
+    def seen_from(self, center: np.ndarray) -> "AdditiveChain":
+        """The chain for samples from which their mean was subtracted, in single precision."""
+        center = center if self.columns is None else center[self.columns]
+        return replace(
+            self,
+            starts=single(self.starts - center),
+            slopes=single(self.slopes),
+            components=single(self.components),
+            coef=single(self.coef),
+            intercept=single(self.intercept),
+        )
+
+
+def additive_chain(
+    inputs: Inputs, Y: np.ndarray, columns: Any, n_coordinates: int, *, multilabel: bool
+) -> tuple[AdditiveChain, np.ndarray]:
+    """Fit J-Play on ramps of some features, in host memory; with the features of the samples.
+
+    Outputs are scores of classes by the rule of the nearest mean, or those of the label projection
+    if there are several labels.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    Y : ndarray of shape (n_labelled, n_outputs)
+        Indicators of the labelled samples.
+    columns : ndarray of int or None
+        Which features; ``None`` for all.
+    n_coordinates : int
+        How many principal axes of the ramps are kept.
+    multilabel : bool
+    """
+    X = to_numpy(columns_of(inputs.X, columns)).astype(np.float64)
+    starts, slopes, heights = quantile_ramps(X, N_RAMPS)
+    # Squared distances between ramps are then as large as distances between ranks.
+    units = np.sqrt(heights)
+    ramps = np.hstack([ramp(X, starts[i], slopes[i]) * units[i] for i in range(N_RAMPS)])
+    basis = _principal_axes(ramps, n_coordinates)
+    Z = ramps if basis is None else ramps @ basis
+    unit = 1 / (np.sqrt(np.mean(np.sum(Z**2, axis=1))) or 1.0)
+    try:
+        with described_stage(replace(inputs, X=unit * Z), tuned=True) as problem:
+            found = solve(problem, ChainTask(None, 1, MODEL, LOOSE)).attributes
+    except ValueError:  # constant features: nothing to learn but the shares of classes
+        shares = Y.mean(axis=0)
+        coef, components = np.zeros((len(shares), ramps.shape[1])), np.zeros((1, ramps.shape[1]))
+        intercept = shares if multilabel else SCORE_UNIT * np.log(shares)
+    else:
+        coef, intercept = found["coef_"], 0.0
+        if not multilabel:
+            coef = SCORE_UNIT * found["mean_rule_coef_"]
+            intercept = SCORE_UNIT * found["mean_rule_intercept_"]
+        intercept = intercept + coef @ found["intercept_"]
+        components = unit * found["components_"]
+        components = components if basis is None else components @ basis.T
+        coef, components = coef @ components, found["whitener_"] @ components
+    chain = AdditiveChain(
+        columns,
+        starts,
+        slopes,
+        components.reshape(len(components), *units.shape) * units,
+        coef.reshape(len(coef), *units.shape) * units,
+        intercept,
+        np.linalg.norm(relevance(coef, ramps).reshape(units.shape), axis=0),
+    )
+    return chain, ramps @ components.T
+
+
+def _principal_axes(X: np.ndarray, n_axes: int) -> np.ndarray | None:
+    """Leading principal axes of samples, in columns; ``None`` if there are no more of them."""
+    size = min(X.shape)
+    if size <= n_axes:
+        return None
+    X = X - X.mean(axis=0)
+    wide = X.shape[1] > X.shape[0]
+    gram = X @ X.T if wide else X.T @ X
+    values, vectors = scipy.linalg.eigh(
+        gram, subset_by_index=[size - n_axes, size - 1], check_finite=False
+    )
+    # Axes along which nothing varies are none.
+    kept = values > 1e-12 * values[-1]
+    vectors = vectors[:, kept]
+    return X.T @ (vectors / np.sqrt(values[kept])) if wide else vectors
