@@ -293,8 +293,41 @@ def test_many_samples_are_bounded(monkeypatch):
     X, y = load_digits(return_X_y=True)
     model = JPlayCommittee(4, n_landmarks=50, random_state=0).fit(X, y)
     assert {len(member.neighbors) for member in model.members_} == {100}
-    assert {member.chain.read_out.shape[0] for member in model.members_} == {50}
+    lifted = [member.chain for member in model.members_ if KINDS[member.kind][0] != "additive"]
+    assert {chain.read_out.shape[0] for chain in lifted} == {50}
     assert model.score(X, y) > 0.8
+
+
+def test_wide_samples_are_bounded(digits, monkeypatch):
+    X, y, _, _ = digits
+    monkeypatch.setattr("jplay.estimators._committee.MAX_RAMPED", 20 * len(X))
+    [member] = JPlayCommittee(4, n_trials=0, views=["additive"]).fit(X, y).members_
+    assert len(member.chain.columns) == 20
+    [member] = JPlayCommittee(4, n_trials=0, views=["additive"], max_features=7).fit(X, y).members_
+    assert len(member.chain.columns) == 7
+
+
+def test_curves_of_single_features_are_found():
+    """Classes overlap in most features, and one tells by being far from its middle."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6)) ** 3
+    y = (np.abs(X[:, 2]) > 0.3).astype(int)
+    model = JPlayCommittee(random_state=0).fit(X[:200], y[:200])
+    lifted = ["supervised", "plain", "standardised"]
+    others = JPlayCommittee(views=lifted, random_state=0).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > others.score(X[200:], y[200:]) + 0.03
+    assert model.feature_importances_.argmax() == 2
+
+
+def test_an_additive_member_alone_is_a_committee(digits):
+    X, y, X_test, y_test = digits
+    model = JPlayCommittee(views=["additive"], random_state=0).fit(X, y)
+    assert len(model.members_) == 1  # a second would be the same
+    assert model.score(X_test, y_test) > 0.88
+    assert_allclose(model.predict_proba(X_test).sum(axis=1), 1, atol=1e-6)
+    assert_array_equal(model.predict(X_test), model.predict_proba(X_test).argmax(axis=1))
+    labels = np.eye(10, dtype=int)[y]
+    assert JPlayCommittee(views=["additive"]).fit(X, labels).score(X_test, np.eye(10)[y_test]) > 0.5
 
 
 def test_dask_and_blocks_agree_with_memory(digits, committee):

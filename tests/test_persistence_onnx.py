@@ -92,6 +92,15 @@ def test_graph_knows_weights_and_normalised_samples(labelled, tmp_path):
     assert_allclose(found["probabilities"], model.predict_proba(X_test), atol=1e-4)
 
 
+@pytest.mark.parametrize("max_features", [None, 12])
+def test_graph_knows_ramps_of_features(max_features, digits, tmp_path):
+    X, y, X_test = digits
+    model = JPlayCommittee(views=["additive"], max_features=max_features, random_state=0).fit(X, y)
+    found = run(export_onnx(model, tmp_path / "m.onnx"), X_test)
+    assert_allclose(found["probabilities"], model.predict_proba(X_test), atol=1e-4)
+    assert_array_equal(found["label"], model.predict(X_test))
+
+
 def test_linear_graph_gives_probabilities(digits, tmp_path):
     X, y, X_test = digits
     for decision in ("centroid", "projection"):
