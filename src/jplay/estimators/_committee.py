@@ -81,6 +81,12 @@ MOST_MEMBERS = np.array([1 if sort == "additive" else np.inf for sort, _ in KIND
 TRIALS_PER_MEMBER = 2.0
 """Members that see four fifths of the samples, to judge their kinds, for each that stays."""
 SECOND = ModelSettings(alpha=10.0, beta=0.1, gamma=0.1)
+CAUTIOUS = ModelSettings(alpha=1.0, beta=0.1, gamma=1.0)
+"""Of standardised members, which have wider kernels and more neighbours too: they do not follow
+the noise if classes overlap."""
+CAUTIOUS_WIDTH = 2
+CAUTIOUS_NEIGHBORS = 5
+"""Times as wide, and as many."""
 EXTRA_COMPONENTS = 4
 """Components of the last subspace beyond the number of outputs."""
 VOTES = ("neighbors", "projection")
@@ -135,10 +141,12 @@ class Member:
     """(n_samples, n_components) features of training samples."""
     indicators: Any
     """(n_samples, n_outputs) their targets."""
+    n_neighbors: int
+    """How many of them vote."""
     weight: Any = None
     """(n_samples,) by which their votes are multiplied; ``None`` for ones."""
 
-    def votes(self, X: Array, wanted: Any, n_neighbors: int) -> list[Array | None]:
+    def votes(self, X: Array, wanted: Any) -> list[Array | None]:
         """Votes of every wanted sort for samples; ``None`` for the others."""
         features, projection = self.chain(X)
         by_neighbors = None
@@ -146,7 +154,7 @@ class Member:
             distances = squared_distances(features, like(self.neighbors, features), clipped=False)
             weight = None if self.weight is None else like(self.weight, features)
             by_neighbors = neighbor_votes(
-                distances, like(self.indicators, features), n_neighbors, weight
+                distances, like(self.indicators, features), self.n_neighbors, weight
             )
         return [by_neighbors, projection if wanted[1] else None]
 
@@ -240,6 +248,11 @@ class Draft:
         return KINDS[self.plan.kind][0]
 
     @property
+    def cautious(self) -> bool:
+        """Whether it is not to follow noise, see :data:`CAUTIOUS`."""
+        return self.sort == "standardised"
+
+    @property
     def known(self) -> np.ndarray:
         """Indicators of the classes that are present."""
         return self.inside.Y[:, self.present]
@@ -262,7 +275,8 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     Each member sees the samples in its own way: J-Play on a few random features, or features as
     they are, or standardised. Similarities of the samples to landmarks follow (a Gaussian kernel
     of one of three widths), and a second J-Play on those. In its last subspace the nearest
-    training samples vote, and so does the label projection.
+    training samples vote, and so does the label projection. One member is not lifted: a J-Play
+    that gives every feature a curve of its own, which suits tables whose classes overlap.
 
     Members on trial come first, several of every kind, each of which leaves out a fifth of the
     samples. Their votes on samples that they have not seen tell how sharp each sort of vote should
@@ -276,23 +290,26 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     n_estimators : int, default=30
         Number of members that stay.
     n_trials : int or None, default=None
-        Members on trial; ``None`` for 2.5 times as many as stay, up to 75. With 0 all sorts of
+        Members on trial; ``None`` for twice as many as stay, up to 60. With 0 all sorts of
         votes count alike and probabilities are not calibrated: enough if members are of one kind.
         For multi-label targets those on trial are the committee, if there are any.
     max_features : int, float or None, default=None
-        Largest number (or share) of features of a member whose first stage is a J-Play.
+        Largest number (or share) of features of a member that begins with a J-Play.
         ``None`` chooses several by the numbers of samples and features.
-    views : sequence of {"supervised", "plain", "standardised", "normalised"}, default=None
-        What members may see first. ``None`` for the first three, or for samples divided by their
-        length alone if nine of ten entries are zero, as in counts of words.
+    views : sequence of {"supervised", "plain", "standardised", "additive", "normalised"}, \
+            default=None
+        What members may see first. ``None`` for the first four, or for samples divided by their
+        length alone if nine of ten entries are zero, as in counts of words. There is one additive
+        member at most.
     n_neighbors : int, default=3
-        Training samples that vote in the last subspace, weighed by inverse distance.
+        Training samples that vote in the last subspace, weighed by inverse distance; five times as
+        many in standardised members.
     n_landmarks : int, default=400
         Training samples to which similarities are measured, at most; four times as many of
         normalised ones, and as many coordinates.
     n_coordinates : int, default=400
-        Coordinates of the similarities that the second J-Play sees; half as many in members on
-        trial.
+        Coordinates of the similarities that the second J-Play sees, or principal axes of the
+        ramps that an additive member sees; half as many in members on trial.
     class_weight : None, "balanced" or dict, default=None
         Weight of each class or label in the prediction loss; of each class in votes as well.
     unlabelled : {"auto", -1, None}, default="auto"
@@ -347,8 +364,8 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     in that of the samples.
 
     Fits and predictions run where the samples are. On a device (PyTorch, CuPy) members of one
-    shape are fitted as one batch, with at most 1 GiB of samples and similarities at a time;
-    ``n_jobs`` has no say there. Fitted members are kept in host memory.
+    shape are fitted as one batch, with at most 1 GiB of samples and similarities at a time, and
+    additive ones on the host; ``n_jobs`` has no say there. Fitted members are kept in host memory.
 
     Examples
     --------
@@ -605,12 +622,13 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         return View(draft.features, None, normalised=draft.sort == "normalised")
 
     def _lift(self, draft, view):
+        width = draft.plan.width * (CAUTIOUS_WIDTH if draft.cautious else 1)
         return Lift(
             draft.inputs,
             draft.known,
-            [with_landmarks(view, draft.inside.X, draft.landmarks, [draft.plan.width])],
+            [with_landmarks(view, draft.inside.X, draft.landmarks, [width])],
             draft.landmarks,
-            SECOND,
+            CAUTIOUS if draft.cautious else SECOND,
             len(draft.present) + EXTRA_COMPONENTS,
             self._n_coordinates(draft),
         )
@@ -624,8 +642,9 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         inside = draft.inside
         chain = chain.with_outputs(draft.present, training.Y.shape[1])
         neighbors = features[: len(inside.Y), :]
-        member = Member(draft.plan.kind, chain, neighbors, inside.Y, inside.weight)
-        votes = member.votes(rows_of(training.X, draft.unseen), (True, True), self.n_neighbors)
+        n_neighbors = self.n_neighbors * (CAUTIOUS_NEIGHBORS if draft.cautious else 1)
+        member = Member(draft.plan.kind, chain, neighbors, inside.Y, n_neighbors, inside.weight)
+        votes = member.votes(rows_of(training.X, draft.unseen), (True, True))
         votes = [to_numpy(vote) for vote in votes]
         return _in_single_precision(member, self.center_), draft.unseen, votes
 
@@ -776,7 +795,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     def _votes(self, X, member, shares):
         """What a member adds to the probabilities of samples."""
         total = 0
-        for vote, outputs in enumerate(member.votes(X, shares > 0, self.n_neighbors)):
+        for vote, outputs in enumerate(member.votes(X, shares > 0)):
             if outputs is not None:
                 sharpness = float(self.sharpness_[member.kind, vote])
                 votes = _sharp(outputs, sharpness, vote, self.multilabel_)

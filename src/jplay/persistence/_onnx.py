@@ -166,7 +166,7 @@ def _committee(graph, model, X):
         features, projection = write(graph, member.chain, X)
         sharpness = model.sharpness_[member.kind]
         if shares[0] > 0:
-            votes = _neighbors(graph, member, features, model.n_neighbors)
+            votes = _neighbors(graph, member, features)
             if not model.multilabel_:
                 powers = graph(
                     "Pow", graph("Add", votes, [LEAST_NEIGHBOR_VOTE]), [float(sharpness[0])]
@@ -241,10 +241,10 @@ def _squared_distances(graph, A, B):
     return graph("Max", distances, 0.0)
 
 
-def _neighbors(graph, member, features, n_neighbors):
+def _neighbors(graph, member, features):
     """Votes of the nearest training samples, each weighed by one over its distance."""
     distances = _squared_distances(graph, features, member.neighbors)
-    count = min(n_neighbors, len(member.neighbors))
+    count = min(member.n_neighbors, len(member.neighbors))
     squares, nearest = graph("TopK", distances, [count], n_outputs=2, axis=1, largest=0)
     distances = graph("Sqrt", squares)
     largest = graph("ReduceMax", distances, axes=[1], keepdims=1)
