@@ -19,6 +19,7 @@ from jplay.problems.problem import FitProblem
 from jplay.problems.targets import Targets, encode_targets
 from jplay.problems.tasks import ChainTask, Solution, chain_solution
 from jplay.solvers.batch import solve_joint_stack, with_empty_rows
+from jplay.solvers.model import ModelSettings
 from jplay.solvers.pretraining import inside_ball, stacked_projections
 from jplay.solvers.samples import ArraySamples, Statistics
 from jplay.solvers.schedules import FastSchedule
@@ -55,12 +56,13 @@ class _Part:
     X: Array
     targets: Targets
     n_components: int
+    model: ModelSettings
 
     @property
     def shape(self) -> tuple:
         """Problems with the same can be stacked."""
-        weighted, code = self.targets.weight is not None, self.targets.code
-        return self.X.shape[1], self.X.dtype, len(code.classes), weighted, self.n_components
+        weighted, n_classes = self.targets.weight is not None, len(self.targets.code.classes)
+        return self.X.shape[1], self.X.dtype, n_classes, weighted, self.n_components, self.model
 
 
 def solve_together(
@@ -73,7 +75,7 @@ def solve_together(
     inputs : sequence of Inputs
         On one device.
     tasks : sequence of ChainTask
-        What is asked of each; they differ in the number of components at most.
+        What is asked of each; they differ in the number of components and the model at most.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def solve_together(
         if own.X.shape[0] > HeatGraph.n_neighbors:
             targets = encode_targets(own.y, **own.of_targets)
             n_components = min(task.wanted_components([targets.code]), own.X.shape[1])
-            parts.append(_Part(number, own.X, targets, n_components))
+            parts.append(_Part(number, own.X, targets, n_components, task.model))
     found: list[tuple[FitProblem, Solution] | None] = [None] * len(inputs)
     for shape in dict.fromkeys(part.shape for part in parts):
         alike = [part for part in parts if part.shape == shape]
