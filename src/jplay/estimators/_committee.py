@@ -276,7 +276,8 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     they are, or standardised. Similarities of the samples to landmarks follow (a Gaussian kernel
     of one of three widths), and a second J-Play on those. In its last subspace the nearest
     training samples vote, and so does the label projection. One member is not lifted: a J-Play
-    that gives every feature a curve of its own, which suits tables whose classes overlap.
+    that gives every feature a curve of its own. It and the standardised ones, which are more
+    cautious than the others, suit tables whose classes overlap.
 
     Members on trial come first, several of every kind, each of which leaves out a fifth of the
     samples. Their votes on samples that they have not seen tell how sharp each sort of vote should
@@ -596,17 +597,16 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     def _features(self, plan, n_samples, n_features, rng):
         """Which features a member sees; ``None`` for all."""
         sort, size = KINDS[plan.kind]
-        if sort in ("supervised", "additive"):
-            if sort == "supervised":
-                size = supervised_subset_sizes(n_samples, n_features)[size]
-            else:
-                size = min(n_features, max(1, MAX_RAMPED // n_samples))
-            if self.max_features is not None:
-                share = isinstance(self.max_features, Integral)
-                limit = self.max_features if share else self.max_features * n_features
-                size = min(size, max(1, int(limit)))
+        limit = n_features
+        if sort == "supervised":
+            size, limit = supervised_subset_sizes(n_samples, n_features)[size], self.max_features
+        elif sort == "additive":
+            size, limit = max(1, MAX_RAMPED // n_samples), self.max_features
         else:
             size = max(min(6, n_features), int(size * n_features))
+        if limit is not None:
+            limit = limit if isinstance(limit, Integral) else int(limit * n_features)
+            size = min(size, max(1, limit))
         if size >= n_features:
             return None
         return np.sort(rng.choice(n_features, size, replace=False))
