@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jplay._array_api import Array, like, namespace
+from jplay._array_api import Array, is_numpy, like, namespace
 
 _NARROW = 1e-6
 """Of the range of a feature, below which no ramp can rise: rounding would decide on it."""
@@ -57,7 +57,11 @@ def ramp(X: Array, start: Array, slope: Array) -> Array:
     -------
     array of shape (n_samples, n_features)
     """
-    return namespace(X).clip((X - start) * slope, 0.0, 1.0)
+    rises = X - start
+    rises *= slope
+    if is_numpy(rises):
+        return np.clip(rises, 0.0, 1.0, out=rises)
+    return namespace(X).clip(rises, 0.0, 1.0)
 
 
 def ramp_products(X: Array, starts: Array, slopes: Array, matrices: Sequence[Array]) -> list[Array]:
