@@ -15,8 +15,7 @@ from jplay.problems.tasks import ChainTask
 from jplay.solvers.model import ModelSettings
 
 N_RAMPS = 6
-"""Of a feature. With 4 or 10 the mean accuracy of committees over 70 problems was 0.1 and 0.3
-lower."""
+"""Of a feature. Over 70 problems 4 were as good, and 10 lost 0.2 points."""
 MODEL = ModelSettings(alpha=1.0, beta=0.1, gamma=0.01)
 SCORE_UNIT = 1 / 16
 """Of outputs, if they are scores of classes: as sharp as a label projection's, which lie near 0
