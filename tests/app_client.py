@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import closing
 from urllib.parse import urlsplit
 
 OWN_PAGE = {"x-jplay": "1"}
@@ -122,13 +123,14 @@ class Started:
         self.parts = urlsplit(self.address)
 
     def send(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(self.parts.hostname, self.parts.port, timeout=120)
         content = body if isinstance(body, bytes) or body is None else json.dumps(body)
-        connection.request(method, path, content, OWN_PAGE if headers is None else headers)
-        answer = connection.getresponse()
-        found = Answer(answer.status, dict(answer.getheaders()), answer.read())
-        connection.close()
-        return found
+        # Closed if the server is killed meanwhile as well.
+        with closing(
+            http.client.HTTPConnection(self.parts.hostname, self.parts.port, timeout=120)
+        ) as connection:
+            connection.request(method, path, content, OWN_PAGE if headers is None else headers)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), answer.read())
 
     def kill(self):
         self.process.kill()
