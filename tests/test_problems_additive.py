@@ -75,6 +75,10 @@ def test_an_absent_class_is_never_the_likeliest(wine):
     outputs = chain.with_outputs(np.array([0, 2]), 3)(X)[1]
     assert (outputs[:, 1] == ABSENT).all()
     assert (outputs.max(axis=1) > ABSENT / 4).all()
+    # Also between classes that are far apart.
+    between = np.linspace(X[y == 0].mean(axis=0), X[y == 2].mean(axis=0), 21)
+    assert (chain(between)[1].max(axis=1) >= -1e-9).all()
+    assert (chain(X)[1].max(axis=1) >= -1e-9).all()
 
 
 @pytest.mark.parametrize("multilabel", [False, True])

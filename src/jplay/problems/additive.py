@@ -21,7 +21,7 @@ SCORE_UNIT = 1 / 16
 """Of outputs, if they are scores of classes: as sharp as a label projection's, which lie near 0
 and 1."""
 ABSENT = -10.0
-"""Output for a class that has no samples. That of the likeliest class is not negative."""
+"""Score of a class that has no samples. Those of the others sum to zero: one is not negative."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ def additive_chain(
         if not multilabel:
             coef = SCORE_UNIT * found["mean_rule_coef_"]
             intercept = SCORE_UNIT * found["mean_rule_intercept_"]
+            intercept = intercept - intercept.mean()
         intercept = intercept + coef @ found["intercept_"]
         components = unit * found["components_"]
         components = components if basis is None else components @ basis.T
