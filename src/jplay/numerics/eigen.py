@@ -1,6 +1,7 @@
-"""Generalised symmetric eigenproblems whose right-hand matrix may be singular."""
+"""Symmetric eigenproblems, generalised ones too, whose right-hand matrix may be singular."""
 
 import numpy as np
+import scipy.linalg
 from scipy.linalg import lapack
 
 from jplay._array_api import Array, eigh, identity, is_numpy, namespace
@@ -33,6 +34,36 @@ def range_basis(matrix: Array, rtol: float | None = None) -> tuple[Array, Array]
     # Rounding may leave a matrix of zeros with nothing but negative eigenvalues.
     rank = int(xp.sum(xp.astype(values > rtol * xp.max(xp.abs(values)), xp.int64)))
     return values[values.shape[0] - rank :], vectors[:, vectors.shape[1] - rank :]
+
+
+def principal_axes(X: np.ndarray, n_axes: int) -> np.ndarray:
+    """Leading principal axes of samples, in columns; fewer if the samples vary along fewer.
+
+    From the products of samples or of features, whichever are fewer.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    n_axes : int
+        At most as many as samples and as features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.abs(principal_axes(np.array([[0.0, 1.0], [3.0, 1.0], [6.0, 1.0]]), 1)).round(6)
+    array([[1.],
+           [0.]])
+    """
+    X = X - X.mean(axis=0)
+    wide, size = X.shape[1] > X.shape[0], min(X.shape)
+    values, vectors = scipy.linalg.eigh(
+        X @ X.T if wide else X.T @ X,
+        subset_by_index=[size - n_axes, size - 1],
+        check_finite=False,
+    )
+    kept = values > 1e-12 * values[-1]
+    vectors = vectors[:, kept]
+    return X.T @ (vectors / np.sqrt(values[kept])) if wide else vectors
 
 
 def is_well_conditioned(matrix: Array, rtol: float) -> bool:

@@ -4,19 +4,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from jplay._array_api import Array, like, to_numpy
+from jplay.numerics.eigen import principal_axes
 from jplay.numerics.ramps import quantile_ramps, ramp, ramp_products
 from jplay.problems.solution import solve
 from jplay.problems.stacks import Inputs
-from jplay.problems.stages import LOOSE, columns_of, described_stage, relevance, single
+from jplay.problems.stages import (
+    FIRST,
+    LOOSE,
+    columns_of,
+    described_stage,
+    relevance,
+    reliance,
+    single,
+)
 from jplay.problems.tasks import ChainTask
-from jplay.solvers.model import ModelSettings
 
 N_RAMPS = 6
 """Of a feature. Over 70 problems 4 were as good, and 10 lost 0.2 points."""
-MODEL = ModelSettings(alpha=1.0, beta=0.1, gamma=0.01)
 SCORE_UNIT = 1 / 16
 """Of outputs, if they are scores of classes: as sharp as a label projection's, which lie near 0
 and 1."""
@@ -56,9 +62,7 @@ class AdditiveChain:
 
     def reliance(self, n_features: int) -> np.ndarray:
         """How much it relies on each feature; sums to one."""
-        total = np.zeros(n_features)
-        total[slice(None) if self.columns is None else self.columns] = self.relevance
-        return total / (total.sum() or 1.0)
+        return reliance(self.columns, self.relevance, n_features)
 
     def with_outputs(self, present: np.ndarray, n_outputs: int) -> "AdditiveChain":
         """The chain with low scores for classes that its samples lack."""
@@ -104,14 +108,14 @@ def additive_chain(
     X = to_numpy(columns_of(inputs.X, columns)).astype(np.float64)
     starts, slopes, heights = quantile_ramps(X, N_RAMPS)
     # Squared distances between ramps are then as large as distances between ranks.
-    units = np.sqrt(heights)
-    ramps = np.hstack([ramp(X, starts[i], slopes[i]) * units[i] for i in range(N_RAMPS)])
-    basis = _principal_axes(ramps, n_coordinates)
-    Z = ramps if basis is None else ramps @ basis
+    roots = np.sqrt(heights)
+    ramps = np.hstack([ramp(X, starts[i], slopes[i]) * roots[i] for i in range(N_RAMPS)])
+    axes = principal_axes(ramps, n_coordinates) if min(ramps.shape) > n_coordinates else None
+    Z = ramps if axes is None else ramps @ axes
     unit = 1 / (np.sqrt(np.mean(np.sum(Z**2, axis=1))) or 1.0)
     try:
         with described_stage(replace(inputs, X=unit * Z), tuned=True) as problem:
-            found = solve(problem, ChainTask(None, 1, MODEL, LOOSE)).attributes
+            found = solve(problem, ChainTask(None, 1, FIRST, LOOSE)).attributes
     except ValueError:  # constant features: nothing to learn but the shares of classes
         shares = Y.mean(axis=0)
         coef, components = np.zeros((len(shares), ramps.shape[1])), np.zeros((1, ramps.shape[1]))
@@ -124,32 +128,15 @@ def additive_chain(
             intercept = intercept - intercept.mean()
         intercept = intercept + coef @ found["intercept_"]
         components = unit * found["components_"]
-        components = components if basis is None else components @ basis.T
+        components = components if axes is None else components @ axes.T
         coef, components = coef @ components, found["whitener_"] @ components
     chain = AdditiveChain(
         columns,
         starts,
         slopes,
-        components.reshape(len(components), *units.shape) * units,
-        coef.reshape(len(coef), *units.shape) * units,
+        components.reshape(len(components), *roots.shape) * roots,
+        coef.reshape(len(coef), *roots.shape) * roots,
         intercept,
-        np.linalg.norm(relevance(coef, ramps).reshape(units.shape), axis=0),
+        np.linalg.norm(relevance(coef, ramps).reshape(roots.shape), axis=0),
     )
     return chain, ramps @ components.T
-
-
-def _principal_axes(X: np.ndarray, n_axes: int) -> np.ndarray | None:
-    """Leading principal axes of samples, in columns; ``None`` if there are no more of them."""
-    size = min(X.shape)
-    if size <= n_axes:
-        return None
-    X = X - X.mean(axis=0)
-    wide = X.shape[1] > X.shape[0]
-    gram = X @ X.T if wide else X.T @ X
-    values, vectors = scipy.linalg.eigh(
-        gram, subset_by_index=[size - n_axes, size - 1], check_finite=False
-    )
-    # Axes along which nothing varies are none.
-    kept = values > 1e-12 * values[-1]
-    vectors = vectors[:, kept]
-    return X.T @ (vectors / np.sqrt(values[kept])) if wide else vectors

@@ -18,7 +18,15 @@ from jplay.numerics.kernels import gaussian_similarities, median_distance, squar
 from jplay.problems.problem import FitProblem
 from jplay.problems.solution import solve
 from jplay.problems.stacks import Inputs, solve_together
-from jplay.problems.stages import LOOSE, columns_of, described_stage, relevance, single
+from jplay.problems.stages import (
+    FIRST,
+    LOOSE,
+    columns_of,
+    described_stage,
+    relevance,
+    reliance,
+    single,
+)
 from jplay.problems.tasks import ChainTask, MapTask, Solution
 from jplay.solvers.model import ModelSettings, collapse
 
@@ -126,11 +134,10 @@ class LiftedChain:
 
     def reliance(self, n_features: int) -> np.ndarray:
         """How much it relies on each feature; sums to one."""
-        view, total = self.views[0], np.zeros(n_features)
-        columns = slice(None) if view.features is None else view.features
+        view = self.views[0]
         # A view of features as they are relies on all of them alike.
-        total[columns] = 1.0 if view.relevance is None else view.relevance
-        return total / (total.sum() or 1.0)
+        relevant = 1.0 if view.relevance is None else view.relevance
+        return reliance(view.features, relevant, n_features)
 
     def with_outputs(self, present: np.ndarray, n_outputs: int) -> "LiftedChain":
         """The chain with outputs of zero for classes that its samples lack."""
@@ -189,7 +196,7 @@ def supervised_views(
 def _view_task(within: bool) -> ChainTask:
     # The whitener is all that is wanted of the decision, and if within classes not even that.
     task_type = MapTask if within else ChainTask
-    return task_type(None, 1, ModelSettings(alpha=1.0, beta=0.1, gamma=0.01), LOOSE)
+    return task_type(None, 1, FIRST, LOOSE)
 
 
 def _whitened_view(
@@ -198,8 +205,8 @@ def _whitened_view(
     """What J-Play on the features ``inside`` has found, as a view."""
     found = solution.attributes
     whitener = _whitener_within(problem, found) if within else found["whitener_"]
-    reliance = relevance(found["coef_"] @ found["components_"], inside)
-    return View(features, whitener @ found["components_"], relevance=reliance)
+    relevant = relevance(found["coef_"] @ found["components_"], inside)
+    return View(features, whitener @ found["components_"], relevance=relevant)
 
 
 def _whitener_within(problem: FitProblem, found: dict) -> Array:
