@@ -1,0 +1,1 @@
+"""The optimization: J-Play as functions of arrays, wherever the samples are."""
