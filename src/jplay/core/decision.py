@@ -3,7 +3,7 @@
 A subspace learned from labels makes its training samples look better separated than new ones. So
 the covariance is estimated and shrunk in the space of the inputs, where nothing was learned, and
 carried through the chain. Shrinkage starts from the estimate of Chen, Wiesel, Eldar and Hero (2010);
-multiples of it are compared by the likelihood of left-out samples, which also gives the temperature
+multiples of it are compared by the likelihood of held-out samples, which also gives the temperature
 that turns scores into probabilities.
 """
 
@@ -12,187 +12,265 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from jplay.core.arrays import Array, identity, is_plain, like, namespace, symmetrize
+from jplay.core.arrays import Array, identity, is_numpy, like, namespace, symmetrize
 from jplay.core.problem import Problem
-from jplay.core.samples import Block, Samples, compute_within_scatter
-from jplay.core.scaling import InputMap
+from jplay.core.samples import Block, Samples, collect_rows
+from jplay.core.scaling import InputTransform
 from jplay.core.targets import Targets
 
-MULTIPLES = (0.3, 1.0, 3.0, 10.0, 30.0)
-"""Of the estimated shrinkage that are compared."""
+SHRINKAGE_MULTIPLES = (0.3, 1.0, 3.0, 10.0, 30.0)
+"""Multiples of the estimated shrinkage that are compared; half a decade apart."""
 TEMPERATURES = np.logspace(-2.5, 0.5, 25)
-LEAST_PROBABILITY = 0.01
-"""Below which it does not matter how wrong a left-out sample is, for the temperature."""
-SHARE_WITHOUT_CLASSES = 0.3
-"""Of the squared distance along directions in which classes do not differ (1-NN: +0.9 points)."""
-MAX_ROWS = 20_000
-"""Of the samples that are left out in turn."""
+"""Inverse temperatures that are compared; an eighth of a decade apart."""
+MIN_PROBABILITY = 0.01
+"""Added to the probability of a held-out sample before the logarithm, for the temperature: a few
+samples far on the wrong side would make all others too cautious. Over 14 problems the calibration
+error of J-Play is 0.055 with it, and 0.061 with a tenth of it."""
+UNINFORMATIVE_FRACTION = 0.3
+"""Fraction of the squared distance that is kept along directions in which classes do not differ.
+Over 14 problems 1-NN was right on 75.2 to 75.3 % of the samples with 0.2 to 0.3, on 74.4 with 1."""
+MAX_HELD_OUT = 20_000
+"""Maximum number of samples that are held out in turn."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassStatistics:
     """Class means, pooled within-class covariance ``S`` and its shrinkage target ``T``."""
 
     means: Array
+    """(n_classes, n_inputs)"""
     within: Array
+    """``S``, (n_inputs, n_inputs)"""
     total: Array
+    """Covariance around the common mean, (n_inputs, n_inputs)."""
     sizes: Array
-    freedom: float
+    """(n_classes,) number of samples of each class, or their effective number."""
+    dof: float
+    """Degrees of freedom of ``S``."""
     target: Array | None = None
-    share: float = 0.0
+    """``T``: the variances of the features around the common mean, in the space of the inputs. A
+    feature that hardly varies within the classes of the training samples would decide alone under
+    its variance within classes."""
+    shrinkage: float = 0.0
     temperature: float = 1.0
+    """Inverse temperature: factor of scores that makes them logarithms of probabilities."""
 
     @property
     def log_prior(self) -> Array:
         xp = namespace(self.sizes)
         return xp.log(self.sizes / xp.sum(self.sizes))
 
-    def covariance(self, share: float | None = None) -> Array:
-        """``(1 - share) S + share T``, positive definite."""
-        share = self.share if share is None else share
-        xp = namespace(self.target)
-        ridge = 1e-9 * xp.linalg.trace(self.target) / self.target.shape[0] + 1e-100
-        shrunk = (1 - share) * self.within + share * self.target
-        return shrunk + ridge * identity(self.target.shape[0], shrunk)
+    def covariance(self, shrinkage: float | None = None) -> Array:
+        """Return ``(1 - shrinkage) S + shrinkage T``, positive definite."""
+        shrinkage = self.shrinkage if shrinkage is None else shrinkage
+        target = self.target
+        # The covariance is zero along the constant feature, or rounding.
+        ridge = 1e-9 * namespace(target).linalg.trace(target) / target.shape[0] + 1e-100
+        shrunk = (1 - shrinkage) * self.within + shrinkage * target
+        return shrunk + ridge * identity(target.shape[0], shrunk)
 
 
-def estimate_covariance(problem: Problem, targets: Targets) -> ClassStatistics:
-    """Class statistics in the space of the inputs, shrunk; one class for indicator targets."""
-    samples, moments, input_map = problem.samples, problem.moments, problem.input_map
-    xp = namespace(moments.gram)
-    n_samples = moments.n_samples
+def estimate_covariance(problem: Problem, targets: Targets, *, tune: bool = True) -> ClassStatistics:
+    """Estimate class means and the shrunk covariance in the space of the inputs.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose samples have the targets.
+    targets : Targets
+        Multi-label targets have no classes: all samples are of one.
+    tune : bool, default=True
+        Whether shrinkage and temperature are chosen with held-out samples.
+
+    Returns
+    -------
+    ClassStatistics
+    """
     if targets.multilabel:
-        mean = moments.sample_sum / n_samples
-        total = symmetrize(moments.gram - n_samples * (mean[:, None] * mean[None, :]))
-        freedom = max(1.0, n_samples - 1.0)
-        sizes = n_samples * xp.ones_like(mean[:1])
-        statistics = ClassStatistics(
-            mean[None, :], total / freedom, total / n_samples, sizes, freedom
-        )
-        return shrink(statistics, input_map)
+        return shrink(compute_overall_statistics(problem), problem.transform)
+    statistics = shrink(compute_class_statistics(problem, targets), problem.transform)
+    if not tune:
+        return statistics
+    X, Y, _ = collect_rows(problem.samples, problem.moments.n_samples, MAX_HELD_OUT)
+    return tune_covariance(statistics, X, Y)
 
-    weight = np.ones(len(targets.Y)) if targets.weight is None else targets.weight
-    sizes = like(weight @ targets.Y, moments.gram)
+
+def compute_overall_statistics(problem: Problem) -> ClassStatistics:
+    """Return mean and covariance of all samples as a single class."""
+    moments, xp = problem.moments, namespace(problem.moments.gram)
+    n_samples, mean = moments.n_samples, moments.mean
+    scatter = symmetrize(moments.gram - n_samples * (mean[:, None] * mean[None, :]))
+    dof = max(1.0, n_samples - 1.0)
+    sizes = n_samples * xp.ones_like(mean[:1])
+    return ClassStatistics(mean[None, :], scatter / dof, scatter / n_samples, sizes, dof)
+
+
+def compute_class_statistics(problem: Problem, targets: Targets) -> ClassStatistics:
+    """Return class means and covariances; weights sum to the effective sample size."""
+    moments = problem.moments
+    weight = np.ones(len(targets.y)) if targets.weight is None else targets.weight
+    labeled = targets.labeled
+    counts = np.bincount(targets.y[labeled], weight[labeled], targets.n_outputs)
+    sizes, unit = like(counts, moments.gram), targets.unit_weight
+    total_weight = float(counts.sum())
     means = moments.cross / sizes[:, None]
-    weight, unit = float(xp.sum(sizes)), targets.unit
-    freedom = max(1.0, weight / unit - means.shape[0])
-    scatter = symmetrize(compute_within_scatter(samples, means))
-    between = means - (sizes @ means) / weight
-    total = scatter / weight + symmetrize((between.mT * (sizes / weight)) @ between)
-    statistics = ClassStatistics(means, scatter / (freedom * unit), total, sizes / unit, freedom)
-    return tune(shrink(statistics, input_map), *collect_labelled(samples))
+    dof = max(1.0, total_weight / unit - len(counts))
+    scatter = symmetrize(compute_within_scatter(problem.samples, means))
+    between = means - (sizes @ means) / total_weight
+    total = scatter / total_weight
+    total = total + symmetrize((between.mT * (sizes / total_weight)) @ between)
+    return ClassStatistics(means, scatter / (dof * unit), total, sizes / unit, dof)
 
 
-def shrink(statistics: ClassStatistics, input_map: InputMap) -> ClassStatistics:
-    """Shrink towards the features' variances, by the share of Chen et al. (2010, Eq. 23)."""
+def compute_within_scatter(samples: Samples, means: Array) -> Array:
+    """Return the weighted sum of squares of the samples around their class means.
+
+    As a sum of squares, since a difference of moments would leave rounding where features hardly
+    vary, and might not be positive semi-definite.
+    """
+
+    def sum_block(block: Block) -> Array:
+        xp = namespace(block.X)
+        X, Y = xp.astype(block.X, xp.float64), xp.astype(block.Y, xp.float64)
+        residual = X - Y @ like(means, X)
+        if block.weight is None:
+            return residual.mT @ residual
+        return residual.mT @ (residual * like(block.weight, X))
+
+    return like(samples.reduce(sum_block), means)
+
+
+def shrink(statistics: ClassStatistics, transform: InputTransform) -> ClassStatistics:
+    """Shrink towards the features' variances, by the intensity of Chen et al. (2010, Eq. 23)."""
     xp = namespace(statistics.within)
-    within, n_features = statistics.within, input_map.shift.shape[0]
-    basis = identity(within.shape[0], within) if input_map.basis is None else input_map.basis
+    within, n_features = statistics.within, transform.n_features
+    basis = identity(within.shape[0], within)
+    basis = basis if transform.basis is None else like(transform.basis, within)
     variances = xp.sum((basis @ statistics.total) * basis, axis=1)[:n_features]
     basis = basis[:n_features, :]  # without the constant feature
-    variances = xp.maximum(variances, 1e-12 * xp.max(variances) + 1e-100 + 0 * variances)
+    variances = xp.maximum(variances, 0 * variances + 1e-12 * xp.max(variances) + 1e-100)
     # In units of the features' deviations the squared norm of the covariance is tr(S G S G).
     product = within @ (basis.mT @ (basis / variances[:, None]))
-    mean = float(xp.linalg.trace(product)) / n_features
-    square = float(xp.sum(product * product.mT)) / n_features**2
-    denominator = (statistics.freedom + 1) * (square - mean**2 / n_features)
-    share = 1.0 if denominator <= 0 else min(1.0, (square + mean**2) / denominator)
+    shrinkage = choose_shrinkage(
+        float(xp.linalg.trace(product)),
+        float(xp.sum(product * product.mT)),
+        n_features,
+        statistics.dof,
+    )
     target = symmetrize(basis.mT @ (basis * variances[:, None]))
-    return replace(statistics, target=target, share=share)
+    return replace(statistics, target=target, shrinkage=shrinkage)
 
 
-def collect_labelled(samples: Samples) -> tuple[Array, Array]:
-    """Labelled samples and their indicators, at most so many, in double precision."""
+def choose_shrinkage(trace: float, square: float, n_features: int, dof: float) -> float:
+    """Return the oracle-approximating shrinkage (Chen et al. 2010, Eq. 23).
 
-    def of_block(block: Block) -> list[tuple[Array, Array]]:
-        xp = namespace(block.X)
-        labelled = xp.sum(block.Y, axis=1) > 0 if block.weight is None else block.weight > 0
-        return [(take_rows(xp.astype(block.X, xp.float64), labelled), take_rows(block.Y, labelled))]
+    Parameters
+    ----------
+    trace, square : float
+        Trace and squared Frobenius norm of the covariance.
+    n_features : int
+    dof : float
+        Degrees of freedom of the covariance.
 
-    X, Y = zip(*samples.reduce(of_block, lambda left, right: left + right), strict=True)
-    X, Y = namespace(X[0]).concat(list(X)), namespace(Y[0]).concat(list(Y))
-    step = -(-X.shape[0] // MAX_ROWS)
-    return X[::step, :], Y[::step, :]
+    Examples
+    --------
+    >>> choose_shrinkage(trace=3.0, square=3.0, n_features=3, dof=20)
+    1.0
+    """
+    mean, square = trace / n_features, square / n_features**2
+    denominator = (dof + 1) * (square - mean**2 / n_features)
+    return 1.0 if denominator <= 0 else min(1.0, (square + mean**2) / denominator)
 
 
-def take_rows(matrix: Array, chosen: Array) -> Array:
-    """Rows of a matrix where a mask is true."""
-    xp = namespace(matrix)
-    return xp.take(matrix, xp.nonzero(chosen)[0], axis=0)
+def tune_covariance(statistics: ClassStatistics, X: Array, Y: Array) -> ClassStatistics:
+    """Choose shrinkage and temperature by the likelihood of held-out samples.
 
-
-def tune(statistics: ClassStatistics, X: Array, Y: Array) -> ClassStatistics:
-    """Choose share and temperature by the likelihood of left-out samples."""
-    several = (Y @ statistics.sizes) > 1.5
-    X, Y = take_rows(X, several), take_rows(Y, several)
-    if not X.shape[0]:
+    Parameters
+    ----------
+    statistics : ClassStatistics
+    X : array of shape (n_samples, n_inputs)
+    Y : array of shape (n_samples, n_classes)
+        One-hot rows.
+    """
+    xp = namespace(X)
+    several = xp.nonzero(Y @ statistics.sizes > 1.5)[0]
+    if not several.shape[0]:
         return statistics
+    X, Y = xp.take(X, several, axis=0), xp.take(Y, several, axis=0)
     best = None
-    for share in dict.fromkeys(min(1.0, multiple * statistics.share) for multiple in MULTIPLES):
-        scores = score_left_out(X, Y, statistics, share)
-        loss, temperature = find_temperature(scores, Y, statistics.log_prior)
+    multiples = (min(1.0, m * statistics.shrinkage) for m in SHRINKAGE_MULTIPLES)
+    for shrinkage in dict.fromkeys(multiples):
+        scores = score_held_out(X, Y, statistics, shrinkage)
+        temperature, loss = choose_temperature(scores, Y, statistics.log_prior)
         if best is None or loss < best[0]:
-            best = loss, share, temperature
-    return replace(statistics, share=best[1], temperature=best[2])
+            best = loss, shrinkage, temperature
+    assert best is not None
+    return replace(statistics, shrinkage=best[1], temperature=best[2])
 
 
-def score_left_out(X: Array, Y: Array, statistics: ClassStatistics, share: float) -> Array:
-    """Minus one half of the squared distances to all means, each sample left out of the fit.
+def score_held_out(X: Array, Y: Array, statistics: ClassStatistics, shrinkage: float) -> Array:
+    """Return minus half the squared distances to all means, each sample held out in turn.
 
     Without sample ``x = m + r`` of a class of ``n`` the mean is ``m - r / (n - 1)``, so that the
     residual grows to ``g r`` with ``g = n / (n - 1)``, and the covariance ``S`` loses ``v r r^T``
-    with ``v = g (1 - share) / freedom``. By the formula of Sherman and Morrison ``d^T S^-1 d`` grows
-    by ``v (d^T S^-1 r)^2 / (1 - v r^T S^-1 r)``.
+    with ``v = g (1 - shrinkage) / dof``. By the formula of Sherman and Morrison ``d^T S^-1 d``
+    grows by ``v (d^T S^-1 r)^2 / (1 - v r^T S^-1 r)``.
     """
     xp = namespace(X)
     size = Y @ statistics.sizes
-    g = size / (size - 1)
-    v = g * (1 - share) / statistics.freedom
-    # Whitened by a Cholesky factor, products are plain inner products.
-    factor = xp.linalg.cholesky(statistics.covariance(share))
+    g = size / xp.where(size > 1, size - 1, xp.ones_like(size))
+    v = g * (1 - shrinkage) / statistics.dof
+    # Whitened by a Cholesky factor, inner products are those under the inverse covariance.
+    n_classes = statistics.means.shape[0]
     rows = xp.concat([statistics.means, X - Y @ statistics.means])
-    if is_plain(rows):
-        rows = scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T
-    else:
-        rows = xp.linalg.solve(factor, rows.mT).mT
-    means, r = rows[: statistics.means.shape[0], :], rows[statistics.means.shape[0] :, :]
-    # Differences d_c = r + m - m_c to the means of the other classes, g r to the own one.
-    gaps, to_means, own = Y @ means, r @ means.mT, xp.sum(r * r, axis=1)
-    cross = (own + xp.sum(Y * to_means, axis=1))[:, None] - to_means
-    apart = xp.sum(gaps**2, axis=1)[:, None] + xp.sum(means**2, axis=1) - 2 * gaps @ means.mT
-    distance = 2 * cross - own[:, None] + apart
-    cross = xp.where(Y > 0, (own * g)[:, None], cross)
-    distance = xp.where(Y > 0, (own * g**2)[:, None], distance)
-    rest = xp.maximum(1 - v * own, 0 * own + 1e-3)
+    rows = whiten_rows(statistics.covariance(shrinkage), rows)
+    means, r = rows[:n_classes, :], rows[n_classes:, :]
+    # The difference to the mean of class c is d_c = r + m - m_c, and g r for the sample's class.
+    to_means, square = r @ means.mT, xp.sum(r * r, axis=1)
+    norms = xp.sum(means * means, axis=1)
+    between = (Y @ norms)[:, None] - 2 * (Y @ (means @ means.mT)) + norms[None, :]
+    cross = (square + xp.sum(Y * to_means, axis=1))[:, None] - to_means
+    distance = 2 * cross - square[:, None] + between
+    cross = xp.where(Y > 0, (square * g)[:, None], cross)
+    distance = xp.where(Y > 0, (square * g**2)[:, None], distance)
+    rest = xp.maximum(1 - v * square, 0 * square + 1e-3)
     return -0.5 * (distance + (v / rest)[:, None] * cross**2)
 
 
-def find_temperature(scores: Array, Y: Array, log_prior: Array) -> tuple[float, float]:
-    """Smallest log-loss of left-out samples, and the temperature that calibrates them.
+def whiten_rows(matrix: Array, rows: Array) -> Array:
+    """Return rows ``L^-1 x`` for a positive definite ``matrix = L L^T``."""
+    xp = namespace(matrix)
+    factor = xp.linalg.cholesky(matrix)
+    if is_numpy(matrix):
+        return scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T
+    return xp.linalg.solve(factor, rows.mT).mT
 
-    The temperature minimises the mean of ``-log(p + 0.01)``: a few samples that are far on the
-    wrong side would make all others too cautious.
+
+def choose_temperature(scores: Array, Y: Array, log_prior: Array) -> tuple[float, float]:
+    """Return the inverse temperature that calibrates held-out samples, and the smallest log-loss.
+
+    The temperature minimizes the mean of ``-log(p + 0.01)``, see :data:`MIN_PROBABILITY`.
     """
     xp = namespace(scores)
+    # The highest score is zero, so no sum of likelihoods is below the smallest prior probability.
     scores = scores - xp.max(scores, axis=1)[:, None]
-    prior, own_prior, own_score = xp.exp(log_prior), Y @ log_prior, xp.sum(Y * scores, axis=1)
+    prior, true_prior, true_score = xp.exp(log_prior), Y @ log_prior, xp.sum(Y * scores, axis=1)
 
     def compute_losses(temperature: float) -> tuple[float, float]:
         total = xp.log(xp.exp(temperature * scores) @ prior)
-        log_p = temperature * own_score + own_prior - total
-        bounded = xp.log(xp.exp(log_p) + LEAST_PROBABILITY)
+        log_p = temperature * true_score + true_prior - total
+        bounded = xp.log(xp.exp(log_p) + MIN_PROBABILITY)
         return -float(xp.mean(bounded)), -float(xp.mean(log_p))
 
     losses = {t: compute_losses(t) for t in TEMPERATURES.tolist()}
     coarse = min(losses, key=lambda t: losses[t][0])
-    losses |= {
-        t: compute_losses(t) for t in (coarse * np.logspace(-0.125, 0.125, 9)[1:-1]).tolist()
-    }
-    return min(loss for _, loss in losses.values()), min(losses, key=lambda t: losses[t][0])
+    fine = coarse * np.logspace(-0.125, 0.125, 9)[1:-1]
+    losses |= {t: compute_losses(t) for t in fine.tolist()}
+    return min(losses, key=lambda t: losses[t][0]), min(loss for _, loss in losses.values())
 
 
 def compute_whitener(covariance: Array) -> Array:
-    """Symmetric matrix that gives features of this covariance unit covariance."""
+    """Return the symmetric matrix that gives features of this covariance unit covariance."""
     xp = namespace(covariance)
     values, vectors = xp.linalg.eigh(covariance)
     values = xp.maximum(values, 0 * values + 1e-10 * xp.max(values) + 1e-300)
@@ -202,26 +280,28 @@ def compute_whitener(covariance: Array) -> Array:
 def compute_mean_rule(
     means: Array, whitener: Array, log_prior: Array, temperature: float
 ) -> tuple[Array, Array]:
-    """Coefficients and intercepts of scores that are log-probabilities up to a constant.
+    """Return coefficients and intercepts of scores that are log-probabilities up to a constant.
 
-    Means are taken from their centre, which adds the same to all scores: features lie far from the
-    origin, and scores would be differences of large numbers.
+    Means are taken from their center, which adds the same number to all scores: features lie far
+    from the origin, and scores would be differences of large numbers.
     """
     xp = namespace(means)
-    centre = xp.mean(means, axis=0)
-    coef = temperature * ((means - centre) @ whitener @ whitener)
-    return coef, log_prior - 0.5 * xp.sum((means + centre) * coef, axis=1)
+    center = xp.mean(means, axis=0)
+    coef = temperature * ((means - center) @ whitener @ whitener)
+    return coef, log_prior - 0.5 * xp.sum((means + center) * coef, axis=1)
 
 
 def compute_neighbor_metric(whitener: Array, means: Array, prior: Array) -> Array:
-    """Whitening that shortens directions in which classes do not differ (Hastie, Tibshirani 1996).
+    """Return a whitener that shortens directions in which classes do not differ.
 
-    With the variance ``v`` of the class means along a direction, in units of that within classes,
-    squared lengths are multiplied by ``(v + c) / (v + 1)``.
+    With the variance ``v`` of the class means along a direction, in units of the variance within
+    classes, squared lengths are multiplied by ``(v + c) / (v + 1)``. It is the metric of Hastie and
+    Tibshirani (1996), "Discriminant adaptive nearest neighbor classification", for all samples
+    alike, and bounded.
     """
     xp = namespace(means)
-    apart = (means - prior @ means) @ whitener * xp.sqrt(prior)[:, None]
-    v, vectors = xp.linalg.eigh(symmetrize(apart.mT @ apart))
+    between = (means - prior @ means) @ whitener * xp.sqrt(prior)[:, None]
+    v, vectors = xp.linalg.eigh(symmetrize(between.mT @ between))
     v = xp.maximum(v, 0 * v)
-    factors = xp.sqrt((v + SHARE_WITHOUT_CLASSES) / (v + 1))
+    factors = xp.sqrt((v + UNINFORMATIVE_FRACTION) / (v + 1))
     return (vectors * factors) @ vectors.mT @ whitener

@@ -119,3 +119,24 @@ def sum_over_edges(X: Array, graph: Any) -> tuple[Array, Array, Array, Array]:
     laplacian_gram = degree_gram - affinity_gram
     laplacian_gram = (laplacian_gram + laplacian_gram.mT) / 2
     return laplacian_gram, degree_gram, xp.sum(weighted, axis=0), xp.sum(degrees)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphMoments:
+    laplacian_gram: Array
+    degree_gram: Array
+    degree_sum: Array
+    total_degree: Any
+
+
+_sum = sum_over_edges
+
+
+def sum_over_edges(X, graph):
+    return GraphMoments(*_sum(X, graph))
+
+
+def build_graph(X, scaled, graph):
+    if graph is None:
+        return build_heat_graph(scaled, 10)
+    return graph, None

@@ -1,62 +1,131 @@
-"""What the solver is given: the samples, their moments and those of their graph, and a start."""
+"""What the solver is given: the samples, their moments, those of their graph, and a start."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from jplay.core.arrays import Array, like
-from jplay.core.graph import build_heat_graph, sum_over_edges
-from jplay.core.samples import Moments, Samples, compute_moments
-from jplay.core.scaling import InputMap, fit_inputs
+from jplay.core.arrays import Array, is_numpy, like
+from jplay.core.checks import check_scale
+from jplay.core.graph import GraphMoments, build_graph, sum_over_edges
+from jplay.core.objective import LabelMoments
+from jplay.core.samples import (
+    Block,
+    Moments,
+    Samples,
+    choose_block_size,
+    compute_moments,
+    split_rows,
+)
+from jplay.core.scaling import InputTransform, TransformedRows, transform_inputs
 from jplay.core.start import compute_lpp
 from jplay.core.targets import Targets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """One fit, or a stack of fits with further axes in front."""
 
     samples: Samples
     moments: Moments
-    laplacian_gram: Array
-    """``X^T L X``"""
-    start: Array
-    """(rank, n_inputs) locality preserving projections."""
-    input_map: InputMap | None = None
+    edges: GraphMoments
+    transform: InputTransform
+    targets: Targets | None = None
     graph: Any = None
+    """``None`` for samples in blocks, which have one graph each."""
     bandwidth: float | None = None
+    dtype: Any = None
+    """Precision of the samples, in which fitted attributes are stored."""
+
+    @cached_property
+    def start(self) -> Array:
+        """(rank, n_inputs) locality preserving projections."""
+        return compute_lpp(self.edges, self.moments.mean)
 
     @property
-    def matrices(self) -> tuple[Array, Array, Array | None, Array]:
-        """``A``, ``M``, ``B`` and ``C`` of the inputs, see :mod:`.objective`."""
+    def rank(self) -> int:
+        """Dimension that the samples span around their mean."""
+        return self.start.shape[-2]
+
+    @property
+    def quadratics(self) -> tuple[Array, Array, LabelMoments]:
+        """``A``, ``M`` and the label moments of the inputs, see :mod:`.objective`."""
         moments = self.moments
-        return moments.gram, self.laplacian_gram, moments.label_gram, moments.cross
+        labels = LabelMoments(
+            moments.label_grams, moments.cross, self.samples.outputs, moments.label_square
+        )
+        return moments.gram, self.edges.laplacian_gram, labels
 
 
 def prepare(
-    X: Array, targets: Targets, *, scaling: str | None, graph: Any, n_neighbors: int
+    X: Array,
+    targets: Targets | None,
+    *,
+    graph: Any = None,
+    scaling: str | None = None,
+    reduce_features: bool = True,
+    map: Callable[..., Iterable] = map,
 ) -> Problem:
-    """Problem of samples in memory.
+    """Prepare the problem of samples in memory.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-    targets : Targets
-    scaling : {"standard", "norm"} or None
-    graph : sparse matrix of shape (n_samples, n_samples) or None
-        ``None`` joins every scaled sample with its nearest neighbours.
-    n_neighbors : int
+    targets : Targets or None
+    graph : HeatGraph, callable, matrix or None, default=None
+        ``None`` connects every scaled sample with its ten nearest neighbors.
+    scaling : {"standard", "norm"} or None, default=None
+    reduce_features : bool, default=True
+        Whether the row space may replace features that outnumber samples.
+    map : callable, default=map
+        ``map``, or the method of that name of a pool of threads.
     """
-    input_map, inputs = fit_inputs(X, scaling)
-    bandwidth = None
-    if graph is None:
-        graph, bandwidth = build_heat_graph(input_map.rescale(X), n_neighbors)
-    weight = None if targets.weight is None else like(targets.weight, inputs)
-    samples = Samples.from_arrays(inputs, like(targets.Y, inputs), weight)
-    return assemble(samples, sum_over_edges(inputs, graph), input_map, graph, bandwidth)
+    check_scale(X, scaling)
+    transform, scaled, inputs = transform_inputs(X, scaling, reduce_features=reduce_features)
+    graph, bandwidth = build_graph(X, scaled, graph)
+    samples = split_samples(inputs, targets, map)
+    return Problem(
+        samples=samples,
+        moments=compute_moments(samples),
+        edges=sum_over_edges(inputs, graph),
+        transform=transform,
+        targets=targets,
+        graph=graph,
+        bandwidth=bandwidth,
+        dtype=X.dtype,
+    )
 
 
-def assemble(samples: Samples, edge_sums: tuple, *of_inputs: Any) -> Problem:
-    """Problem of samples wherever they are, from the moments of their graph."""
-    moments = compute_moments(samples)
-    start = compute_lpp(*edge_sums, mean=moments.sample_sum / moments.n_samples)
-    return Problem(samples, moments, edge_sums[0], start, *of_inputs)
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Rows of anything that is sliced like an array, read and transformed when loaded."""
+
+    array: Any
+    rows: slice
+    targets: Targets | None
+
+    def load(self) -> Block:
+        X = self.array[self.rows]
+        if self.targets is None:
+            return Block(X, X[:, :0], None)
+        Y, weight = self.targets.encode(self.rows)
+        return Block(X, like(Y, X), None if weight is None else like(weight, X))
+
+
+def split_samples(
+    inputs: Any, targets: Targets | None, map: Callable[..., Iterable] = map
+) -> Samples:
+    """Join inputs and targets in memory into blocks.
+
+    Blocks of NumPy samples stay in cache; their inputs may be transformed, and indicators of
+    classes are made, whenever a block is loaded.
+    """
+    if is_numpy(inputs) or isinstance(inputs, TransformedRows):
+        n_rows = choose_block_size(inputs.shape[1])
+        blocks: list[Any] = [
+            RowBlock(inputs, rows, targets) for rows in split_rows(inputs.shape[0], n_rows)
+        ]
+        if is_numpy(inputs):
+            blocks = [block.load() for block in blocks]
+        return Samples(blocks, (slice(None),), map)
+    return Samples([RowBlock(inputs, slice(None), targets).load()], (slice(None),), map)

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jplay.core.arrays import Array, inner, is_numpy, like, namespace, to_numpy
-from jplay.core.objective import LabelMoments
+from jplay.core.arrays import Array, inner, like, namespace, to_numpy
 
 BLOCK_BYTES = 1_000_000
 """Size of a block of NumPy samples. With all that the pass adds to it, a block stays in cache;
@@ -101,24 +100,6 @@ def choose_block_size(n_features: int) -> int:
     return max(64, BLOCK_BYTES // (8 * n_features))
 
 
-def wrap_arrays(
-    X: Array,
-    Y: Array,
-    weight: Array | None = None,
-    outputs: tuple[slice, ...] | None = None,
-    map: Callable[..., Iterable] = map,
-) -> Samples:
-    """Return samples in memory: in blocks that stay in cache for NumPy, in one block elsewhere."""
-    n_samples, n_features = X.shape[-2:]
-    in_cache = is_numpy(X) and X.ndim == 2
-    rows = split_rows(n_samples, choose_block_size(n_features) if in_cache else n_samples)
-    blocks = [
-        Block(X[..., r, :], Y[..., r, :], None if weight is None else weight[..., r, :])
-        for r in rows
-    ]
-    return Samples(blocks, outputs or (slice(None),), map)
-
-
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Sums over the samples, in double precision. Those of two sets of samples add up."""
@@ -172,11 +153,6 @@ def weigh_outputs(Y: Array, weight: Array, outputs: tuple[slice, ...]) -> Array:
     """Multiply the targets of each task by the task's label weights."""
     parts = [Y[..., rows] * like(weight[..., t, None], Y) for t, rows in enumerate(outputs)]
     return parts[0] if len(parts) == 1 else namespace(Y).concat(parts, axis=-1)
-
-
-def collect_label_moments(moments: Moments, outputs: tuple[slice, ...]) -> LabelMoments:
-    """Return the part of the moments that the prediction loss depends on."""
-    return LabelMoments(moments.label_grams, moments.cross, outputs, moments.label_square)
 
 
 class ConstraintSplit:

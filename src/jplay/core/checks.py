@@ -1,0 +1,173 @@
+"""Checks of samples, sizes and options; every message names the parameter and the remedy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from jplay.core.arrays import Array, largest_magnitude, namespace
+from jplay.exceptions import CollapsedSolutionError
+
+UNSCALED_MAGNITUDES = 1e-4, 1e6
+"""Smallest and largest magnitude of samples that a solver accepts unscaled."""
+
+
+def check_scale(X: Array, scaling: str | None, power: float = 0.8) -> None:
+    """Raise a ``ValueError`` if the samples' magnitude is beyond what a solver can handle.
+
+    Samples that will be scaled may have nearly any: the limits of their precision to a ``power``,
+    which is below one half if squares of unscaled samples are computed.
+    """
+    magnitude = largest_magnitude(X)
+    smallest, largest = UNSCALED_MAGNITUDES
+    if scaling is not None:
+        limits = namespace(X).finfo(X.dtype)
+        smallest, largest = float(limits.smallest_normal) ** power, float(limits.max) ** power
+    if magnitude > 0 and not smallest <= magnitude <= largest:
+        raise ValueError(
+            f"`X` should hold values of magnitude between {smallest:g} and {largest:g}, got a "
+            f"largest magnitude of {magnitude:g}. Scale the samples, for example with "
+            "sklearn.preprocessing.Normalizer(norm='max')."
+        )
+
+
+def check_rank(rank: int) -> None:
+    """Raise a ``ValueError`` if the samples are all equal."""
+    if rank == 0:
+        raise ValueError(
+            "`X` should hold samples that differ, got a constant `X`. Check that its rows are "
+            "samples and that preprocessing left their differences."
+        )
+
+
+def choose_layer_sizes(n_layers: Any, n_components: int | None, rank: int) -> list[int]:
+    """Return the output size of every layer.
+
+    Parameters
+    ----------
+    n_layers : int or sequence of int
+        A number of layers is spaced evenly between the rank and ``n_components``.
+    n_components : int or None
+        ``None`` means 20, or fewer if the rank is smaller.
+    rank : int
+        Dimension that the samples span around their mean.
+
+    Examples
+    --------
+    >>> choose_layer_sizes(3, 4, 12)
+    [9, 7, 4]
+    >>> choose_layer_sizes([7, 3], None, 12)
+    [7, 3]
+    """
+    check_rank(rank)
+    if not isinstance(n_layers, Integral):
+        return _check_sizes(n_layers, n_components, rank)
+    if n_components is None:
+        n_components = min(20, rank)
+    elif n_components > rank:
+        raise ValueError(
+            f"`n_components` should be at most {rank} (the dimension that the samples span "
+            f"around their mean), got {n_components}. Choose a smaller number, or None."
+        )
+    sizes = np.linspace(rank, n_components, int(n_layers) + 1)[1:]
+    return [int(size) for size in np.rint(sizes)]
+
+
+def _check_sizes(listed: Sequence[Any], n_components: int | None, rank: int) -> list[int]:
+    """Return the listed sizes of the layers, or raise."""
+    sizes = list(listed)
+    if not sizes or not all(
+        isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0
+        for size in sizes
+    ):
+        raise ValueError(
+            f"`n_layers` should be a number or a non-empty sequence of positive integers, the "
+            f"size of each layer, got {sizes}."
+        )
+    if max(sizes) > rank:
+        raise ValueError(
+            f"`n_layers` should list sizes of at most {rank} (the dimension that the samples "
+            f"span around their mean), got {sizes}. Choose smaller layers."
+        )
+    if n_components is not None and n_components != sizes[-1]:
+        raise ValueError(
+            f"`n_components` should equal the last size in `n_layers` ({sizes[-1]}), got "
+            f"{n_components}. Set only one of the two."
+        )
+    return [int(size) for size in sizes]
+
+
+def raise_if_collapsed(gram: Array, components: Array, n_samples: int) -> None:
+    """Reject a solution whose training features are numerically zero.
+
+    Features fill the unit ball, or reach the samples' own norms if these are smaller. If only
+    zero is feasible the solver approaches it without end, so a thousandth of that is zero.
+
+    Parameters
+    ----------
+    gram : array of shape (n_inputs, n_inputs)
+        Second moments of the training samples.
+    components : array of shape (n_components, n_inputs)
+    n_samples : int
+    """
+    xp = namespace(gram)
+    size = math.sqrt(max(0.0, float(xp.sum((components @ gram) * components))) / n_samples)
+    sample_size = math.sqrt(max(0.0, float(xp.linalg.trace(gram))) / n_samples)
+    if size > 1e-3 * min(1.0, sample_size):
+        return
+    if sample_size < 0.1:
+        remedy = "Scale the samples to norms near one."
+    else:
+        remedy = "Lower the weight of the manifold term."
+    raise CollapsedSolutionError(
+        f"The constraints left only the zero projection (root mean square norm of the "
+        f"training features {size:.1g}). {remedy}"
+    )
+
+
+_Domain = tuple[type, Any, str]
+_COUNT: _Domain = (Integral, lambda value: value >= 1, "a positive integer")
+_WHOLE: _Domain = (Integral, lambda value: value >= 0, "a non-negative integer")
+_POSITIVE: _Domain = (Real, lambda value: 0 < value < math.inf, "a positive number")
+_NONNEGATIVE: _Domain = (Real, lambda value: 0 <= value < math.inf, "a non-negative number")
+_FACTOR: _Domain = (Real, lambda value: 1 <= value < math.inf, "a number of at least 1")
+_RELAXATION: _Domain = (Real, lambda value: 0 < value < 2, "a number between 0 and 2")
+_SWITCH: _Domain = (bool, lambda value: True, "a bool")
+
+_DOMAINS: dict[str, _Domain] = {
+    "max_iter": _COUNT,
+    "tol": _NONNEGATIVE,
+    "inner_max_iter": _COUNT,
+    "inner_tol": _NONNEGATIVE,
+    "eta": _NONNEGATIVE,
+    "pretraining": _SWITCH,
+    "mu": _POSITIVE,
+    "growth": _FACTOR,
+    "settled_growth": _FACTOR,
+    "mu_max": _POSITIVE,
+    "relaxation": _RELAXATION,
+    "damping": _POSITIVE,
+    "first_layer_iter": _WHOLE,
+}
+
+
+def check_options(options: Any) -> None:
+    """Raise ``ValueError`` for a field of a solver's options that is not in its domain."""
+    for field in fields(options):
+        value = getattr(options, field.name)
+        kind, is_allowed, description = _DOMAINS[field.name]
+        # True is an integer to Python, but nobody means ``max_iter=1`` by it.
+        right_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if not right_kind or not is_allowed(value):
+            raise ValueError(
+                f"`{field.name}` should be {description}, got {value!r}. "
+                f"The default is {field.default!r}."
+            )
+    if options.mu_max < options.mu:
+        raise ValueError(
+            f"`mu_max` should be at least `mu` ({options.mu!r}), got {options.mu_max!r}. "
+            "The penalty parameter grows from `mu` to `mu_max`."
+        )
