@@ -60,7 +60,7 @@ def layer_times(n, d, r, threads, n_iter):
     from jplay.solvers.layer import LayerProblem, solve_layer
     from jplay.solvers.samples import ArraySamples
     from jplay.solvers.schedules import LayerSchedule
-    from jplay.solvers.threads import sample_threads
+    from jplay.core.threads import sample_threads
 
     X, Y, affinity, theta = simulated(n, d, r)
     coef = np.random.default_rng(1).random((Y.shape[1], r))

@@ -128,6 +128,20 @@ def raise_if_collapsed(gram: Array, components: Array, n_samples: int) -> None:
     )
 
 
+def check_whole(name: str, value: Any, smallest: int) -> None:
+    """Raise a ``ValueError`` unless ``value`` is a whole number of at least ``smallest``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
+        raise ValueError(
+            f"`{name}` should be a whole number of at least {smallest}, got {value!r}."
+        )
+
+
+def check_positive(name: str, value: Any, expected: str = "above 0") -> None:
+    """Raise a ``ValueError`` unless ``value`` is a finite number above zero."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < math.inf:
+        raise ValueError(f"`{name}` should be {expected}, got {value!r}.")
+
+
 _Domain = tuple[type, Any, str]
 _COUNT: _Domain = (Integral, lambda value: value >= 1, "a positive integer")
 _WHOLE: _Domain = (Integral, lambda value: value >= 0, "a non-negative integer")

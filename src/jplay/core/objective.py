@@ -24,7 +24,7 @@ from jplay.core.arrays import (
 )
 
 
-class LabelPenalty(Protocol):
+class CoefPenalty(Protocol):
     """Penalty on the label projection ``P``. A new penalty implements these two methods."""
 
     def solve(self, B: Array, C: Array, alpha: Array) -> Array:
@@ -66,7 +66,7 @@ class Objective:
         Weight of the prediction loss (Eq. 8).
     beta : float or array of shape (..., 1, 1), default=0.01
         Weight of the manifold term (Eq. 9).
-    penalty : LabelPenalty, default=Ridge()
+    penalty : CoefPenalty, default=Ridge()
         Penalty on the label projection.
     nonnegative, unit_ball : bool, default=True
         Whether the features of every layer must be non-negative; have norm at most one.
@@ -76,7 +76,7 @@ class Objective:
 
     alpha: Array = 3.0
     beta: Array = 0.01
-    penalty: LabelPenalty = field(default_factory=Ridge)
+    penalty: CoefPenalty = field(default_factory=Ridge)
     nonnegative: bool = True
     unit_ball: bool = True
     reconstruction: bool = True

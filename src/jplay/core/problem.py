@@ -1,9 +1,12 @@
 """What the solver is given: the samples, their moments, those of their graph, and a start."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from jplay.core.arrays import Array, is_numpy, like
 from jplay.core.checks import check_scale
@@ -20,6 +23,7 @@ from jplay.core.samples import (
 from jplay.core.scaling import InputTransform, TransformedRows, transform_inputs
 from jplay.core.start import compute_lpp
 from jplay.core.targets import Targets
+from jplay.core.threads import sample_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,7 @@ class Problem:
         return moments.gram, self.edges.laplacian_gram, labels
 
 
+@contextmanager
 def prepare(
     X: Array,
     targets: Targets | None,
@@ -64,9 +69,12 @@ def prepare(
     graph: Any = None,
     scaling: str | None = None,
     reduce_features: bool = True,
-    map: Callable[..., Iterable] = map,
-) -> Problem:
+    n_components: int | None = None,
+) -> Iterator[Problem]:
     """Prepare the problem of samples in memory.
+
+    Inside the context BLAS has one thread, and blocks of samples are spread over as many threads as
+    the problem is large enough for.
 
     Parameters
     ----------
@@ -77,23 +85,30 @@ def prepare(
     scaling : {"standard", "norm"} or None, default=None
     reduce_features : bool, default=True
         Whether the row space may replace features that outnumber samples.
-    map : callable, default=map
-        ``map``, or the method of that name of a pool of threads.
+    n_components : int, default=None
+        Approximate dimension of the subspace, from which the amount of work follows.
+
+    Yields
+    ------
+    Problem
     """
+    if is_numpy(X):
+        X = np.ascontiguousarray(X)  # sums over a table's columns would round otherwise
     check_scale(X, scaling)
-    transform, scaled, inputs = transform_inputs(X, scaling, reduce_features=reduce_features)
-    graph, bandwidth = build_graph(X, scaled, graph)
-    samples = split_samples(inputs, targets, map)
-    return Problem(
-        samples=samples,
-        moments=compute_moments(samples),
-        edges=sum_over_edges(inputs, graph),
-        transform=transform,
-        targets=targets,
-        graph=graph,
-        bandwidth=bandwidth,
-        dtype=X.dtype,
-    )
+    with sample_threads(X.shape[0] * X.shape[1] * (n_components or X.shape[1])) as pool:
+        transform, scaled, inputs = transform_inputs(X, scaling, reduce_features=reduce_features)
+        graph, bandwidth = build_graph(X, scaled, graph)
+        samples = split_samples(inputs, targets, map if pool is None else pool.map)
+        yield Problem(
+            samples=samples,
+            moments=compute_moments(samples),
+            edges=sum_over_edges(inputs, graph),
+            transform=transform,
+            targets=targets,
+            graph=graph,
+            bandwidth=bandwidth,
+            dtype=X.dtype,
+        )
 
 
 @dataclass(frozen=True, eq=False)

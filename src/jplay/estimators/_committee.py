@@ -57,7 +57,7 @@ from jplay.problems.stacks import Inputs
 from jplay.problems.stages import single
 from jplay.problems.targets import classes_like, encode_targets, marked
 from jplay.solvers.model import ModelSettings
-from jplay.solvers.threads import available_threads, sample_threads
+from jplay.core.threads import available_threads, sample_threads
 
 N_FOLDS = 5
 WIDTHS = (0.5, 1.0, 2.0)

@@ -38,7 +38,7 @@ from jplay.problems.targets import (
     summarize_targets,
     target_code,
 )
-from jplay.solvers.threads import sample_threads
+from jplay.core.threads import sample_threads
 
 SAMPLED_ROWS = 20_000
 """Labelled samples, at most, by which the rule of the decision is tuned."""

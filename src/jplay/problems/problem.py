@@ -35,7 +35,7 @@ from jplay.problems.graphs import as_graph, build_affinity
 from jplay.problems.targets import TargetCode, Targets, encode_real_targets, encode_targets
 from jplay.solvers.pretraining import has_full_rank, locality_preserving_projections
 from jplay.solvers.samples import ArraySamples, Samples, Statistics
-from jplay.solvers.threads import sample_threads
+from jplay.core.threads import sample_threads
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from jplay.solvers import threads
-from jplay.solvers.threads import available_threads, sample_threads
+from jplay.core.threads import available_threads, sample_threads
 
 
 def blas_threads():
