@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from jplay.core.arrays import Array, is_numpy, like
+from jplay.core.arrays import Array, is_numpy, like, namespace
 from jplay.core.checks import check_scale
 from jplay.core.graph import GraphMoments, build_graph, sum_over_edges
 from jplay.core.objective import LabelMoments
@@ -40,6 +40,8 @@ class Problem:
     bandwidth: float | None = None
     dtype: Any = None
     """Precision of the samples, in which fitted attributes are stored."""
+    inputs: Any = None
+    """(n_samples, n_inputs) inputs of the first layer; ``None`` for samples in blocks."""
 
     @cached_property
     def start(self) -> Array:
@@ -108,22 +110,42 @@ def prepare(
             graph=graph,
             bandwidth=bandwidth,
             dtype=X.dtype,
+            inputs=inputs,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class RowBlock:
-    """Rows of anything that is sliced like an array, read and transformed when loaded."""
+class RowSlice:
+    """Rows of anything that is sliced like an array, read when loaded."""
 
     array: Any
     rows: slice
+
+    def load(self) -> Array:
+        return self.array[self.rows]
+
+
+@dataclass(frozen=True, eq=False)
+class SourceBlock:
+    """A block of samples: where its rows come from, their transform and their targets."""
+
+    source: Any
+    """An array, or an object with a method ``load`` that returns one."""
     targets: Targets | None
+    """Targets of these rows."""
+    transform: InputTransform | None = None
+    """Input transform, unless the rows are inputs already."""
 
     def load(self) -> Block:
-        X = self.array[self.rows]
+        X = self.source.load() if hasattr(self.source, "load") else self.source
+        xp = namespace(X)
+        if X.dtype not in (xp.float32, xp.float64):
+            X = xp.astype(X, xp.float64)
+        if self.transform is not None:
+            X = self.transform.apply(X)
         if self.targets is None:
             return Block(X, X[:, :0], None)
-        Y, weight = self.targets.encode(self.rows)
+        Y, weight = self.targets.encode()
         return Block(X, like(Y, X), None if weight is None else like(weight, X))
 
 
@@ -135,12 +157,18 @@ def split_samples(
     Blocks of NumPy samples stay in cache; their inputs may be transformed, and indicators of
     classes are made, whenever a block is loaded.
     """
-    if is_numpy(inputs) or isinstance(inputs, TransformedRows):
-        n_rows = choose_block_size(inputs.shape[1])
-        blocks: list[Any] = [
-            RowBlock(inputs, rows, targets) for rows in split_rows(inputs.shape[0], n_rows)
-        ]
-        if is_numpy(inputs):
-            blocks = [block.load() for block in blocks]
-        return Samples(blocks, (slice(None),), map)
-    return Samples([RowBlock(inputs, slice(None), targets).load()], (slice(None),), map)
+    in_cache = is_numpy(inputs) or isinstance(inputs, TransformedRows)
+    n_samples, n_features = inputs.shape
+    blocks: list[Any] = [
+        SourceBlock(RowSlice(inputs, rows), targets and targets.take(rows))
+        for rows in split_rows(n_samples, choose_block_size(n_features) if in_cache else n_samples)
+    ]
+    if not isinstance(inputs, TransformedRows):
+        blocks = [block.load() for block in blocks]
+    return Samples(blocks, map=map)
+
+
+def replace_targets(problem: Problem, targets: Targets) -> Problem:
+    """Return the problem of the same inputs and graph, in memory, with other targets."""
+    samples = split_samples(problem.inputs, targets, problem.samples.map)
+    return replace(problem, samples=samples, moments=compute_moments(samples), targets=targets)

@@ -47,7 +47,7 @@ class Samples:
     ----------
     blocks : sequence of objects with a method ``load() -> Block``
         A :class:`Block` is one; an object that reads rows from a file is another.
-    outputs : tuple of slices
+    outputs : tuple of slices, default=(slice(None),)
         Columns of the targets that belong to each task.
     map : callable, default=map
         ``map``, or the method of that name of a pool of threads.
@@ -56,7 +56,7 @@ class Samples:
     def __init__(
         self,
         blocks: Sequence[Any],
-        outputs: tuple[slice, ...],
+        outputs: tuple[slice, ...] = (slice(None),),
         map: Callable[..., Iterable] = map,
     ) -> None:
         self.blocks = blocks
@@ -70,19 +70,21 @@ class Samples:
         return reduce(combine, self.map(lambda block: function(block.load()), self.blocks))
 
     def update(
-        self, function: Callable, states: Sequence[Any]
-    ) -> tuple[Sequence[Any], list[Array]]:
-        """Return new states and summed arrays; ``function(block, state)`` gives ``state, arrays``.
+        self,
+        function: Callable[[Block, Any], tuple[Any, Any]],
+        states: Sequence[Any],
+        combine: Callable[[Any, Any], Any] | None = None,
+    ) -> tuple[Sequence[Any], Any]:
+        """Apply ``function(block, state)``, which returns a new state and a summary, to all blocks.
 
-        States stay with their blocks.
+        States stay with their blocks. Summaries are combined; lists of arrays are added.
         """
         results = self.map(lambda block, state: function(block.load(), state), self.blocks, states)
-        states, sums = [], None
-        for state, arrays in results:
-            states.append(state)
-            sums = arrays if sums is None else add_arrays(sums, arrays)
-        assert sums is not None
-        return states, sums
+        new_states, total = [], None
+        for state, summary in results:
+            new_states.append(state)
+            total = summary if total is None else (combine or add_arrays)(total, summary)
+        return new_states, total
 
 
 def add_arrays(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:

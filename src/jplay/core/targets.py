@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from array_api_compat import is_array_api_obj
+from array_api_compat import is_array_api_obj, is_dask_array
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from jplay.core.arrays import to_numpy
+from jplay.core.arrays import is_numpy, like, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +57,16 @@ class Targets:
         relative = self.weight / self.weight.max()
         return float(self.weight.max() * (relative @ relative) / relative.sum())
 
-    def encode(self, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return targets (n_rows, n_outputs) and label weights (n_rows, 1) of some samples."""
-        y = self.y[rows]
+    def encode(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return targets (n_samples, n_outputs) and label weights (n_samples, 1)."""
+        y = self.y
         Y = y if y.ndim == 2 else (y[:, None] == np.arange(len(self.classes))).astype(np.float64)
-        return Y, None if self.weight is None else self.weight[rows, None]
+        return Y, None if self.weight is None else self.weight[:, None]
+
+    def take(self, rows: slice | np.ndarray) -> "Targets":
+        """Return the targets of some samples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, y=self.y[rows], labeled=self.labeled[rows], weight=weight)
 
 
 def encode_targets(
@@ -90,7 +95,7 @@ def encode_targets(
     --------
     >>> import numpy as np
     >>> targets = encode_targets(np.array(["b", "a", "b"]))
-    >>> targets.classes.tolist(), targets.encode(slice(None))[0].tolist()
+    >>> targets.classes.tolist(), targets.encode()[0].tolist()
     (['a', 'b'], [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
     """
     y = to_host(y)
@@ -107,6 +112,13 @@ def to_host(y: Any) -> Any:
         if y.ndim == 2 and y.shape[1] == 1:
             return column_or_1d(y, warn=True)
     return y
+
+
+def put_classes_like(classes: np.ndarray, y: Any) -> Any:
+    """Return the classes in the array library of ``y``, where that is one on a device."""
+    if scipy.sparse.issparse(y) or not is_array_api_obj(y) or is_numpy(y) or is_dask_array(y):
+        return classes
+    return like(classes, y, dtype=y.dtype if y.ndim == 1 else None)
 
 
 def check_sample_weight(sample_weight: Any, y: Any) -> np.ndarray | None:

@@ -71,7 +71,7 @@ def add_soft_labels(graphs: Sequence[Any], targets: Targets, weight: float) -> T
     Targets
     """
     labeled = targets.labeled
-    Y, true_weight = targets.encode(slice(None))
+    Y, true_weight = targets.encode()
     assert true_weight is not None
     true_weight = true_weight[:, 0]
     soft_classes = None
