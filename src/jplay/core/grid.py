@@ -1,4 +1,4 @@
-"""Many problems at once: folds along the first axis, settings of the model along the second.
+"""Many problems at once: folds along the first axis, settings of the objective along the second.
 
 There is nothing to it but shapes. Every function of the solver takes leading axes, and a number of a
 problem has the shape (..., 1, 1). Folds are padded with rows and columns of zeros, which add nothing
@@ -11,56 +11,107 @@ from dataclasses import replace
 
 import numpy as np
 
-from jplay.core.arrays import Array, namespace
-from jplay.core.objective import Model
+from jplay.core.arrays import Array, is_numpy, like, namespace, zeros_like_shape
+from jplay.core.graph import GraphMoments
+from jplay.core.objective import Objective, Ridge
 from jplay.core.problem import Problem
+from jplay.core.result import SolverResult
 from jplay.core.samples import Block, Samples, compute_moments
-from jplay.core.solver import FastSchedule, Solution, minimize
+from jplay.core.solver import FastSolver, finish, iterate
+
+HOST_BYTES, DEVICE_BYTES = 2**26, 2**31
+"""Size of one array of features of all problems that are solved together. On the CPU larger stacks
+leave the cache and save no time; on a device some ten such arrays must fit into its memory."""
 
 
 def minimize_grid(
     folds: Sequence[Problem],
-    models: Sequence[Model],
+    objectives: Sequence[Objective],
     layer_sizes: Sequence[int],
-    schedule: FastSchedule,
-) -> Solution:
-    """Solve one problem per fold and setting; the solution has the axes (folds, settings, ...).
+    options: FastSolver,
+) -> list[list[SolverResult | None]]:
+    """Minimize Eq. 6 for every fold and every setting of its weights.
 
     Parameters
     ----------
     folds : sequence of Problem
-        In memory, with unweighted targets.
-    models : sequence of Model
-        They may differ in ``alpha``, ``beta`` and ``gamma``.
+        In memory, with equally many inputs.
+    objectives : sequence of Objective
+        They may differ in ``alpha``, ``beta`` and ``gamma``, with a ridge as penalty.
+    layer_sizes : sequence of int
+    options : FastSolver
+
+    Returns
+    -------
+    results : list over folds of lists over objectives
+        ``None`` for a problem that diverged.
     """
-    blocks = [[block.load() for block in fold.samples.blocks] for fold in folds]
-    samples = Samples(
-        [
-            Block(
-                pad_stack([np.concatenate([block.X for block in fold]) for fold in blocks]),
-                pad_stack([np.concatenate([block.Y for block in fold]) for fold in blocks]),
-                None,
-            )
-        ]
+    stack = stack_folds(folds, layer_sizes[0])
+    n_settings = count_together(stack, layer_sizes)
+    results: list[list[SolverResult | None]] = [[] for _ in folds]
+    for first in range(0, len(objectives), n_settings):
+        objective = stack_objectives(objectives[first : first + n_settings], stack.moments.gram)
+        start = stack.start + 0 * objective.alpha
+        problem = replace(stack)
+        problem.__dict__["start"] = start  # the same for every setting of a fold
+        flat = finish(problem, objective, options, iterate(problem, layer_sizes, objective, options))
+        for fold, of_fold in enumerate(results):
+            n = len(flat) // len(folds)
+            of_fold += flat[fold * n : (fold + 1) * n]
+    return results
+
+
+def count_together(stack: Problem, layer_sizes: Sequence[int]) -> int:
+    """Return the number of settings that are solved together."""
+    [block] = stack.samples.blocks
+    budget = HOST_BYTES if is_numpy(block.X) else DEVICE_BYTES
+    n_folds, _, n_samples, _ = block.X.shape
+    return max(1, budget // (8 * n_folds * n_samples * max(layer_sizes)))
+
+
+def stack_objectives(objectives: Sequence[Objective], reference: Array) -> Objective:
+    """Return one objective whose weights have the shape (n_settings, 1, 1)."""
+
+    def stack_weights(weights: list[float]) -> Array:
+        return like(np.array(weights, dtype=float).reshape(-1, 1, 1), reference)
+
+    return replace(
+        objectives[0],
+        alpha=stack_weights([o.alpha for o in objectives]),
+        beta=stack_weights([o.beta for o in objectives]),
+        penalty=Ridge(stack_weights([o.penalty.gamma for o in objectives])),
     )
+
+
+def stack_folds(folds: Sequence[Problem], n_out: int) -> Problem:
+    """Return the problems of all folds as a stack with the axes (n_folds, 1)."""
+    xp = namespace(folds[0].moments.gram)
+    parts = [[block.load() for block in fold.samples.blocks] for fold in folds]
+    X = [xp.concat([block.X for block in fold]) for fold in parts]
+    Y = [xp.concat([block.Y for block in fold]) for fold in parts]
+    weight = None
+    if any(block.weight is not None for fold in parts for block in fold):
+        ones = [[xp.ones_like(block.Y[:, :1]) for block in fold] for fold in parts]
+        weight = pad_stack(
+            [
+                xp.concat([one if b.weight is None else b.weight for b, one in zip(*pair)])
+                for pair in zip(parts, ones, strict=True)
+            ]
+        )
+    samples = Samples([Block(pad_stack(X), pad_stack(Y), weight)])
     counts = np.array([fold.moments.n_samples for fold in folds], dtype=float)
-    moments = replace(compute_moments(samples), n_samples=counts.reshape(-1, 1, 1, 1))
-    laplacian_gram = pad_stack([fold.laplacian_gram for fold in folds])
-    start = pad_stack([fold.start for fold in folds])
-    weights = {
-        name: np.array([float(getattr(model, name)) for model in models]).reshape(-1, 1, 1)
-        for name in ("alpha", "beta", "gamma")
-    }
-    # The start of every setting of a fold is the same.
-    problem = Problem(samples, moments, laplacian_gram, start + 0 * weights["alpha"])
-    return minimize(problem, layer_sizes, replace(models[0], **weights), schedule)
+    moments = compute_moments(samples)
+    moments = replace(moments, n_samples=like(counts.reshape(-1, 1, 1, 1), moments.gram))
+    edges = GraphMoments(pad_stack([fold.edges.laplacian_gram for fold in folds]), None, None, None)
+    stack = Problem(samples, moments, edges, folds[0].transform)
+    stack.__dict__["start"] = pad_stack([fold.start[:n_out, :] for fold in folds])
+    return stack
 
 
-def pad_stack(arrays: Sequence[Array]) -> Array:
-    """Matrices of several folds, padded with zeros, (folds, 1, n_rows, n_columns)."""
-    xp = namespace(*arrays)
-    shape = [max(array.shape[axis] for array in arrays) for axis in (0, 1)]
-    stack = xp.zeros((len(arrays), 1, *shape), dtype=xp.float64)
-    for fold, array in enumerate(arrays):
-        stack[fold, 0, : array.shape[0], : array.shape[1]] = array
+def pad_stack(matrices: Sequence[Array]) -> Array:
+    """Return matrices padded with zeros to one shape, (n_matrices, 1, n_rows, n_columns)."""
+    n_rows, n_columns = (max(matrix.shape[axis] for matrix in matrices) for axis in (0, 1))
+    stack = zeros_like_shape((len(matrices), 1, n_rows, n_columns), matrices[0])
+    for number, matrix in enumerate(matrices):
+        stack[number, 0, : matrix.shape[0], : matrix.shape[1]] = matrix
     return stack

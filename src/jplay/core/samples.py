@@ -130,7 +130,10 @@ class Moments:
 
     @property
     def mean(self) -> Array:
-        return self.sample_sum / self.n_samples
+        """Mean of the samples, (..., n_inputs)."""
+        # The numbers of samples of a stack have shape (..., 1, 1).
+        n_samples = self.n_samples
+        return self.sample_sum / (n_samples if np.ndim(n_samples) == 0 else n_samples[..., 0])
 
 
 def compute_moments(samples: Samples) -> Moments:

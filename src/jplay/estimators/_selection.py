@@ -9,12 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from jplay._array_api import rows_of, to_numpy
-from jplay.numerics.graph import NeighborGraph
+from jplay.core.arrays import rows_of, to_numpy
+from jplay.core.graph import NeighborGraph, check_affinity
+from jplay.core.problem import prepare
+from jplay.core.targets import check_sample_weight, to_host
 from jplay.numerics.stratification import iterative_folds
-from jplay.problems import described
-from jplay.problems.graphs import check_affinity
-from jplay.problems.targets import check_sample_weight, encode_targets, host_targets
 
 N_FOLDS = 5
 LAYER_CHOICES = (1, 2, 3)
@@ -81,20 +80,20 @@ def choose_architecture(estimator: Any, X: Any, y: Any, sample_weight: Any = Non
     -------
     Selection
     """
-    y = host_targets(y)
-    targets = encode_targets(y, estimator.unlabelled)
-    labelled, others = np.flatnonzero(targets.labelled), np.flatnonzero(~targets.labelled)
+    y = to_host(y)
+    targets = estimator._encode_targets(y, None)
+    labeled, unlabeled = np.flatnonzero(targets.labeled), np.flatnonzero(~targets.labeled)
     sizes = (
-        component_choices(X.shape[1], len(labelled), len(targets.code.classes))
+        component_choices(X.shape[1], len(labeled), targets.n_outputs)
         if estimator.n_components == "auto"
         else [estimator.n_components]
     )
     depths = LAYER_CHOICES if estimator.n_layers == "auto" else [estimator.n_layers]
     candidates = [(size, depth) for size in sizes for depth in depths]
-    folds = _folds(targets, labelled)
+    folds = _folds(targets, labeled)
     scores = np.full((len(candidates), len(folds)), -np.inf)
     for fold, held in enumerate(folds):
-        train = np.concatenate([np.setdiff1d(labelled, held), others])
+        train = np.concatenate([np.setdiff1d(labeled, held), unlabeled])
         scores[:, fold] = _scores(estimator, candidates, X, y, train, held, sample_weight, targets)
     usable = np.isfinite(scores).all(axis=1)
     if not usable.any():
@@ -108,35 +107,34 @@ def choose_architecture(estimator: Any, X: Any, y: Any, sample_weight: Any = Non
     return Selection(candidates, scores, candidates[best], candidates[chosen])
 
 
-def _folds(targets, labelled):
-    """Positions of the held-out labelled samples of every fold; always the same folds."""
-    if targets.code.multilabel:
-        n_splits = min(N_FOLDS, len(labelled) // 2)
-        dealt = iterative_folds(targets.Y[labelled], n_splits, np.random.RandomState(0))
-        return [labelled[dealt == fold] for fold in range(n_splits)]
-    codes = targets.Y[labelled].argmax(axis=1)
+def _folds(targets, labeled):
+    """Positions of the held-out labeled samples of every fold; always the same folds."""
+    if targets.multilabel:
+        n_splits = min(N_FOLDS, len(labeled) // 2)
+        folds = iterative_folds(targets.y[labeled], n_splits, np.random.RandomState(0))
+        return [labeled[folds == fold] for fold in range(n_splits)]
+    codes = targets.y[labeled]
     smallest = int(np.bincount(codes).min())
     if smallest < 2:
         raise ValueError(
-            "`n_components` and `n_layers` should be numbers if a class has one labelled "
+            "`n_components` and `n_layers` should be numbers if a class has one labeled "
             "sample only, got 'auto', which needs two or more of each to cross-validate. Label "
             "more samples or set the numbers."
         )
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=0)
-    return [labelled[held] for _, held in splitter.split(codes, codes)]
+    return [labeled[held] for _, held in splitter.split(codes, codes)]
 
 
 def _scores(estimator, candidates, X, y, train, held, sample_weight, targets):
-    """Score of every candidate on one fold, which is described once."""
-    description = estimator._description()
-    graph = description["graph"]
+    """Score of every candidate on one fold, which is prepared once."""
+    graph = estimator.graph
     if isinstance(graph, NeighborGraph):
         raise ValueError(
             "`graph` should be a HeatGraph or a function if `n_components` or `n_layers` is "
             "'auto', got a NeighborGraph, which has no part for a fold. Set the numbers."
         )
     if graph is not None and not callable(graph):
-        description["graph"] = check_affinity(graph, X.shape[0])[train][:, train]
+        graph = check_affinity(graph, X.shape[0])[train][:, train]
     weight = check_sample_weight(sample_weight, y)
     weight = None if weight is None else weight[train]
     X_train, X_held = rows_of(X, train), rows_of(X, held)
@@ -144,17 +142,18 @@ def _scores(estimator, candidates, X, y, train, held, sample_weight, targets):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
-        with described(X_train, y[train], weight, **description) as problem:
-            for at, (size, depth) in enumerate(candidates):
-                if size is not None and size > problem.rank:
+        fold_targets = estimator._encode_targets(y[train], weight)
+        with prepare(X_train, fold_targets, graph=graph, scaling=estimator.scaling) as problem:
+            for candidate, (n_components, n_layers) in enumerate(candidates):
+                if n_components is not None and n_components > problem.rank:
                     continue
                 model = clone(estimator)
-                model._fit_problem(problem, model._task(size, depth), X_train, y[train])
-                scores[at] = _score(model, X_held, targets, y, held)
+                vars(model).update(model._solve(problem, n_components, n_layers))
+                scores[candidate] = _score(model, X_held, targets.take(held), y[held])
     return scores
 
 
-def _score(model, X, targets, y, held):
-    if targets.code.multilabel:
-        return -float(np.mean((targets.Y[held] - to_numpy(model.decision_function(X))) ** 2))
-    return float(np.mean(host_targets(model.predict(X)) == y[held]))
+def _score(model, X, targets, y):
+    if targets.multilabel:
+        return -float(np.mean((targets.y - to_numpy(model.decision_function(X))) ** 2))
+    return float(np.mean(to_host(model.predict(X)) == y))
