@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.core.arrays import Array, like, namespace
 from jplay.core.blocked import is_in_blocks, prepare_blocks
-from jplay.core.checks import raise_if_collapsed
+from jplay.core.checks import choose_layer_sizes, raise_if_collapsed
 from jplay.core.decision import (
     ClassStatistics,
     compute_mean_rule,
@@ -89,6 +89,24 @@ def minimize_chain(
     moments = problem.moments
     raise_if_collapsed(moments.gram, multiply_chain(result.thetas), moments.n_samples)
     return result
+
+
+def check_equal_weights(solver: FastSolver | PaperSolver, targets: Targets) -> None:
+    """Raise if samples differ in weight, which the published solver does not support."""
+    if isinstance(solver, PaperSolver) and targets.unequal_weights:
+        raise ValueError(
+            f"`solver` should be 'fast' if {targets.unequal_weights}, got the published "
+            "solver, whose updates know one weight for all. Use solver='fast'."
+        )
+
+
+def choose_sizes(
+    problem: Problem, n_components: int | None, n_layers: Any, n_outputs: int
+) -> list[int]:
+    """Return the output size of every layer."""
+    if n_components is None and isinstance(n_layers, Integral):
+        n_components = min(max(MIN_COMPONENTS, 2 * n_outputs), problem.rank)
+    return choose_layer_sizes(n_layers, n_components, problem.rank)
 
 
 def describe_chain(problem: Problem, thetas: Sequence[Array]) -> dict:

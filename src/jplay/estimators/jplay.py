@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.core.arrays import like, namespace, to_numpy
 from jplay.core.blocked import check_rows, is_in_blocks
-from jplay.core.checks import choose_layer_sizes
 from jplay.core.decision import estimate_covariance
 from jplay.core.graph import HeatGraph, heat_graph, weight_by_features
 from jplay.core.paper import PaperSolver
@@ -24,8 +23,9 @@ from jplay.core.solver import FastSolver
 from jplay.core.targets import Targets, encode_targets, put_classes_like
 from jplay.estimators._chain import (
     CHAIN_CONSTRAINTS,
-    MIN_COMPONENTS,
     ChainEstimator,
+    check_equal_weights,
+    choose_sizes,
     describe_chain,
     describe_coef,
     describe_decision,
@@ -290,21 +290,14 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         self.selection_ = choose_architecture(self, X, y, sample_weight)
         return self.selection_.chosen
 
-    def _choose_sizes(self, problem, n_components, n_layers):
-        """Output size of every layer."""
-        if n_components is None and isinstance(n_layers, Integral):
-            requested = max(MIN_COMPONENTS, 2 * problem.targets.n_outputs)
-            n_components = min(requested, problem.rank)
-        return choose_layer_sizes(n_layers, n_components, problem.rank)
-
     def _solve(self, problem: Problem, n_components, n_layers, X=None, y=None) -> dict:
         """Minimize the objective, and return all fitted attributes.
 
         With ``X`` and ``y`` callbacks are told of every iteration.
         """
-        sizes = self._choose_sizes(problem, n_components, n_layers)
         solver, targets = self._solver_options, problem.targets
-        self._check_solver(targets)
+        check_equal_weights(solver, targets)
+        sizes = choose_sizes(problem, n_components, n_layers, targets.n_outputs)
         decision = cache(lambda problem: estimate_covariance(*harden(problem)))
 
         def describe(thetas, coef, problem=problem):
@@ -322,16 +315,6 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
                 problem = propagate(problem, result.thetas, targets, self)
                 result = minimize_chain(problem, sizes, self._objective, solver, callback)
         return describe(result.thetas, result.coef, problem) | describe_fit(problem, result)
-
-    def _check_solver(self, targets):
-        """Refuse what the published solver does not know."""
-        if not isinstance(self._solver_options, PaperSolver):
-            return
-        if targets.unequal_weights:
-            raise ValueError(
-                f"`solver` should be 'fast' if {targets.unequal_weights}, got the published "
-                "solver, whose updates know one weight for all. Use solver='fast'."
-            )
 
     @property
     def _affine_map(self):
