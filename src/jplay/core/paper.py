@@ -15,17 +15,18 @@ The splits ``H`` and ``G`` stand for the features and the decoder of the reconst
 splits ``Q`` and ``S`` carry one constraint each.
 
 **Only Q and S need the samples.** ``H`` and its multiplier start as linear functions of ``[X, Y]``,
-and every update keeps them linear. All other updates depend on ``H^T X``, ``H^T H`` and norms, hence
-on second moments of ``[X, Y]``: they run on *compressed samples*, the rows of a triangular factor
-``R`` with ``R^T R = [X, Y]^T [X, Y]``, and give the iterates of the paper. ``R`` is computed by QR,
-since forming the moments would square their condition.
+and every update keeps them linear. All updates but those of ``Q`` and ``S`` depend on the second
+moments of ``[X, Y]`` alone. They run on *compressed samples*, the rows of a triangular factor ``R``
+with ``R^T R = [X, Y]^T [X, Y]``, and give the iterates of the paper. ``R`` is computed by QR, since
+forming the moments would square the condition.
 """
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from math import inf
-from numbers import Integral, Real
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -42,13 +43,8 @@ from jplay.core.arrays import (
     symmetrize,
     zeros_like_shape,
 )
-from jplay.core.objective import (
-    LabelMoments,
-    Objective,
-    Ridge,
-    compute_objective,
-    evaluate_chain,
-)
+from jplay.core.objective import LabelMoments, Objective, Ridge, compute_objective, evaluate_chain
+from jplay.core.options import check_options
 from jplay.core.result import (
     LayerResult,
     ObjectiveTerms,
@@ -151,7 +147,7 @@ def minimize_paper(
     gamma = check_supported(problem, objective)
     moments, callback = problem.moments, callback or (lambda progress: False)
     labels = LabelMoments(None, moments.cross, (slice(None),), moments.label_square)
-    first = prepare_first_input(problem)
+    first = compress_samples(problem)
     pretraining: list[LayerResult] = []
     if options.pretraining:
         pretraining = pretrain(first, problem.start, layer_sizes, objective, options, callback)
@@ -197,8 +193,8 @@ def fit_autorule(
     -------
     LayerResult
     """
-    first = prepare_first_input(problem)
-    return solve_autorule(first, problem.start, n_components, objective, options)
+    start = pad_start(problem.start, n_components)
+    return solve_layer(compress_samples(problem), start, options.eta, objective, options)
 
 
 class LayerInput(NamedTuple):
@@ -215,21 +211,16 @@ class LayerInput(NamedTuple):
 
     def project(self, theta: Array) -> "LayerInput":
         """Return the input of the next layer, ``X Theta^T``."""
-        X, Y = compress(self.X @ theta.mT, self.Y)
-        edges = self.edges
+        root = factor_rows(namespace(theta).concat([self.X @ theta.mT, self.Y], axis=1))
+        edges, n_out = self.edges, theta.shape[0]
         projected = type(edges)(
             laplacian_gram=theta @ edges.laplacian_gram @ theta.mT,
             degree_gram=theta @ edges.degree_gram @ theta.mT,
             degree_sum=theta @ edges.degree_sum,
             total_degree=edges.total_degree,
         )
-        return LayerInput(project_samples(self.samples, theta), X, Y, projected, theta @ self.mean)
-
-
-def prepare_first_input(problem: "Problem") -> LayerInput:
-    """Return the samples with their compressed form."""
-    X, Y = compress_samples(problem.samples, problem.moments.gram.shape[0])
-    return LayerInput(problem.samples, X, Y, problem.edges, problem.moments.mean)
+        samples, mean = project_samples(self.samples, theta), theta @ self.mean
+        return LayerInput(samples, root[:, :n_out], root[:, n_out:], projected, mean)
 
 
 def pretrain(
@@ -246,23 +237,14 @@ def pretrain(
         if results:
             layer = layer.project(results[-1].theta)
             start = compute_lpp(layer.edges, layer.mean)
-        result = solve_autorule(layer, start, n_out, objective, options)
+        theta = pad_start(start, n_out)
+        result = solve_layer(layer, theta, options.eta, objective, options)
         if not result.status.converged:
             message = f"pre-training of layer {number}: {result.status.message}"
             result = replace(result, status=Status(False, message))
         results.append(result)
         callback(SolverProgress("pretraining", number, len(layer_sizes)))
     return results
-
-
-def solve_autorule(
-    layer: LayerInput, start: Array, n_out: int, objective: Objective, options: PaperSolver
-) -> LayerResult:
-    """Solve the layer problem without labels, with the weight ``eta`` of the manifold term."""
-    X, Y = compress(layer.X, layer.Y[:, :0])
-    system = factor_theta_system(X, layer.edges.laplacian_gram, objective.n_constraints)
-    problem = LayerProblem(X, Y, None, options.eta, objective, system)
-    return solve_layer(layer.samples, problem, pad_start(start, n_out), options)
 
 
 def pad_start(start: Array, n_out: int) -> Array:
@@ -301,7 +283,7 @@ def update_layers(
     P: Array,
     objective: Objective,
     options: PaperSolver,
-    system: tuple[Array, Array],
+    system: tuple[Array, Array] | None,
 ) -> list[LayerResult]:
     """Solve every layer problem once, with the other layers at their newest values."""
     # P_l = P Theta_m ... Theta_{l+1} leads from the features of layer l to the labels (Eq. 19).
@@ -311,33 +293,20 @@ def update_layers(
     results: list[LayerResult] = []
     for theta, P_l in zip(thetas, downstream, strict=True):
         if results:
-            layer = layer.project(results[-1].theta)
-            system = factor_theta_system(
-                layer.X, layer.edges.laplacian_gram, objective.n_constraints
-            )
-        problem = LayerProblem(layer.X, layer.Y, P_l, objective.beta, objective, system)
-        results.append(solve_layer(layer.samples, problem, theta, options))
+            layer, system = layer.project(results[-1].theta), None
+        weight = objective.beta
+        results.append(solve_layer(layer, theta, weight, objective, options, P_l, system))
     return results
 
 
-class LayerProblem(NamedTuple):
-    """Problem of one layer with everything else fixed."""
-
-    X: Array
-    """(n_rows, n_in) compressed input."""
-    Y: Array
-    """(n_rows, n_outputs) compressed targets."""
-    P: Array | None
-    """(n_outputs, n_out), ``P_l`` of Eq. 19; ``None`` without labels."""
-    manifold_weight: float
-    """``eta`` in pretraining (Eq. 11), ``beta`` in fine-tuning (Eq. 18)."""
-    objective: Objective
-    system: tuple[Array, Array]
-    """Result of :func:`factor_theta_system`."""
-
-
 def solve_layer(
-    samples: Samples, problem: LayerProblem, theta: Array, options: PaperSolver
+    layer: LayerInput,
+    theta: Array,
+    weight: float,
+    objective: Objective,
+    options: PaperSolver,
+    P: Array | None = None,
+    system: tuple[Array, Array] | None = None,
 ) -> LayerResult:
     """Minimize over one layer by Algorithm 2, until all four primal residuals are small.
 
@@ -346,18 +315,26 @@ def solve_layer(
 
     Parameters
     ----------
-    samples : Samples
-        Input of the layer.
-    problem : LayerProblem
+    layer : LayerInput
     theta : array of shape (n_out, n_in)
         Start. The split ``H`` starts at ``X Theta^T``, everything else at zero.
+    weight : float
+        Weight ``omega`` of the manifold term: ``eta`` in pretraining (Eq. 11), ``beta`` in
+        fine-tuning (Eq. 18).
+    objective : Objective
     options : PaperSolver
+    P : array of shape (n_outputs, n_out), default=None
+        ``P_l`` of Eq. 19; ``None`` without labels.
+    system : tuple of arrays, default=None
+        Result of :func:`factor_theta_system` for this layer, if it is there already.
 
     Returns
     -------
     LayerResult
     """
-    xp, X, objective = namespace(theta), problem.X, problem.objective
+    xp, X, samples = namespace(theta), layer.X, layer.samples
+    if system is None:
+        system = factor_theta_system(X, layer.edges.laplacian_gram, objective.n_constraints)
     H = X @ theta.mT
     HX, dual_H = H.mT @ X, xp.zeros_like(H)
     G, dual_G, dual_HX, split_cross = (xp.zeros_like(theta) for _ in range(4))
@@ -369,11 +346,11 @@ def solve_layer(
         # The order is that of the algorithm box: Theta, H, G, Q and S with their multipliers, the
         # multipliers of H and G.
         right = mu * HX + dual_HX + mu * G + dual_G + split_cross
-        theta = update_theta(problem, right, mu)
+        theta = update_theta(right, system, weight, mu)
         Z = X @ theta.mT
-        H = update_H(problem, Z, G, dual_H, mu)
+        H = update_H(X, Z, G, dual_H, mu, objective, layer.Y, P)
         HX = H.mT @ X
-        G = update_G(problem, theta, H, HX, dual_G, mu)
+        G = update_G(theta, H, HX, dual_G, mu) if objective.reconstruction else theta - dual_G / mu
         squares: list[Any] = [0.0, 0.0]
         if objective.n_constraints:
             step = SplitsStep(theta, mu, next_mu, objective.nonnegative, objective.unit_ball)
@@ -407,43 +384,46 @@ def factor_theta_system(X: Array, laplacian_gram: Array, n_constraints: int) -> 
     return eigh_generalized(symmetrize(laplacian_gram), N)
 
 
-def update_theta(problem: LayerProblem, right: Array, mu: float) -> Array:
+def update_theta(right: Array, system: tuple[Array, Array], weight: float, mu: float) -> Array:
     """Minimize over the projection (Algorithm 2, step 3).
 
     ``Theta (omega X^T L X + mu ((k + 1) X^T X + I)) = right`` with ``k`` constraints, so that the
     paper's 3 is ``k + 1``, and with the splits ``Q``, ``S`` and the multipliers ``D``
     ``right = (mu (H + Q + S) + D_H + D_Q + D_S)^T X + mu G + D_G``.
     """
-    eigenvalues, V = problem.system
-    return ((right @ V) / (problem.manifold_weight * eigenvalues + mu)) @ V.mT
+    eigenvalues, V = system
+    return ((right @ V) / (weight * eigenvalues + mu)) @ V.mT
 
 
-def update_H(problem: LayerProblem, Z: Array, G: Array, dual_H: Array, mu: float) -> Array:
+def update_H(
+    X: Array,
+    Z: Array,
+    G: Array,
+    dual_H: Array,
+    mu: float,
+    objective: Objective,
+    Y: Array,
+    P: Array | None,
+) -> Array:
     """Minimize over the split of the features (Eq. 20).
 
     ``H (alpha P_l^T P_l + G G^T + mu I) = alpha Y P_l + X G^T + mu Z - D_H``.
     """
     matrix, right = mu * identity(G.shape[0], G), mu * Z - dual_H
-    if problem.objective.reconstruction:
-        matrix = matrix + G @ G.mT
-        right = right + problem.X @ G.mT
-    if problem.P is not None:
-        alpha = problem.objective.alpha
-        matrix = matrix + alpha * (problem.P.mT @ problem.P)
-        right = right + alpha * (problem.Y @ problem.P)
+    if objective.reconstruction:
+        matrix, right = matrix + G @ G.mT, right + X @ G.mT
+    if P is not None:
+        matrix = matrix + objective.alpha * (P.mT @ P)
+        right = right + objective.alpha * (Y @ P)
     return solve_positive(matrix, right.mT).mT
 
 
-def update_G(
-    problem: LayerProblem, theta: Array, H: Array, HX: Array, dual_G: Array, mu: float
-) -> Array:
+def update_G(theta: Array, H: Array, HX: Array, dual_G: Array, mu: float) -> Array:
     """Minimize over the split of the decoder (Algorithm 2, step 5).
 
     ``(H^T H + mu I) G = H^T X + mu Theta - D_G``: the ``X_i`` of the algorithm box is the input
     ``X_{l-1}``. Without the reconstruction term only the coupling to ``Theta`` is left.
     """
-    if not problem.objective.reconstruction:
-        return theta - dual_G / mu
     return solve_positive(H.mT @ H + mu * identity(H.shape[1], H), HX + mu * theta - dual_G)
 
 
@@ -455,8 +435,9 @@ class SplitsStep:
 
     .. math:: V = \mu Z - D, \quad q = \mu\, \mathrm{proj}(V / \mu), \quad D \leftarrow q - V,
 
-    since :math:`D + \mu (Q - Z) = q - V` for the split :math:`Q = q / \mu`. The split is not kept: the
-    next update of the projection needs :math:`\mu' Q + D = (\mu' / \mu) q + D` times the samples.
+    since :math:`D + \mu (Q - Z) = q - V` for the split :math:`Q = q / \mu`. The split is not kept:
+    the next update of the projection needs :math:`(\mu' Q + D)^T X` with
+    :math:`\mu' Q = (\mu' / \mu) q`.
     """
 
     theta: Array
@@ -470,20 +451,16 @@ class SplitsStep:
         X = block.X
         xp = namespace(X)
         scaled = X @ like(self.mu * self.theta, X).mT
-        target, new_duals, squares = xp.zeros_like(scaled), [], []
-        projections = ((self.nonnegative, clip), (self.unit_ball, self.shrink))
-        for (is_present, project), dual in zip(projections, duals, strict=True):
-            if not is_present:
-                new_duals.append(dual)
-                squares.append(zeros_like_shape((), X))
-                continue
-            V = scaled - dual
-            split = project(V)
-            residual = split - scaled
-            new_duals.append(split - V)
-            squares.append(xp.sum(residual * residual))
-            target = target + (self.next_mu / self.mu) * split + new_duals[-1]
-        return new_duals, [target.mT @ X, *squares]
+        targets, new_duals, squares = [], [*duals], [zeros_like_shape((), X)] * 2
+        for i, project in enumerate((self.nonnegative and clip, self.unit_ball and self.shrink)):
+            if project:
+                V = scaled - duals[i]
+                split = project(V)
+                new_duals[i] = split - V
+                squares[i] = xp.linalg.vector_norm(split - scaled) ** 2
+                split *= self.next_mu / self.mu
+                targets.append(split + new_duals[i])
+        return new_duals, [reduce(add, targets).mT @ X, *squares]
 
     def shrink(self, V: Array) -> Array:
         """Shrink rows into the ball of radius ``mu`` (Eq. 15)."""
@@ -497,28 +474,16 @@ def clip(V: Array) -> Array:
     return namespace(V).maximum(V, namespace(V).zeros_like(V[..., :1]))
 
 
-@dataclass(frozen=True, eq=False)
-class ProjectBlock:
-    """Projection of one block, as an update of the states of its samples."""
-
-    theta: Array
-
-    def __call__(self, block: Block, state: Any) -> tuple[Block, list[Array]]:
-        return Block(block.X @ like(self.theta, block.X).mT, block.Y, block.weight), []
-
-
 def project_samples(samples: Samples, theta: Array) -> Samples:
     """Return samples ``X Theta^T`` with the same targets, computed once, where the samples are."""
+
+    def project_block(block: Block, state: None) -> tuple[Block, list[Array]]:
+        return Block(block.X @ like(theta, block.X).mT, block.Y, block.weight), []
+
+    # The new states are blocks: they stay with their samples and are loaded like them.
     projected = copy.copy(samples)
-    # A state is a block here: it stays where its samples are, and loads as fast.
-    projected.blocks, _ = samples.update(ProjectBlock(theta), [None for _ in samples.blocks])
+    projected.blocks, _ = samples.update(project_block, [None for _ in samples.blocks])
     return projected
-
-
-def compress(X: Array, Y: Array) -> tuple[Array, Array]:
-    """Return the rows of a factor ``R`` with ``R^T R = [X, Y]^T [X, Y]``, at most as many."""
-    root = factor_rows(namespace(X).concat([X, Y], axis=1))
-    return root[:, : X.shape[1]], root[:, X.shape[1] :]
 
 
 def factor_rows(matrix: Array) -> Array:
@@ -530,8 +495,8 @@ def factor_rows(matrix: Array) -> Array:
     return namespace(matrix).linalg.qr(matrix)[1]
 
 
-def compress_samples(samples: Samples, n_inputs: int) -> tuple[Array, Array]:
-    """Return compressed samples and targets in double precision."""
+def compress_samples(problem: "Problem") -> LayerInput:
+    """Return the input of the first layer, with compressed samples in double precision."""
 
     def factor_block(block: Block) -> list[Array]:
         xp = namespace(block.X)
@@ -544,8 +509,9 @@ def compress_samples(samples: Samples, n_inputs: int) -> tuple[Array, Array]:
         enough = n_rows > ROWS_PER_COLUMN * parts[0].shape[1]
         return [factor_rows(concat_rows(parts))] if enough else parts
 
-    root = factor_rows(concat_rows(samples.reduce(factor_block, join)))
-    return root[:, :n_inputs], root[:, n_inputs:]
+    root = factor_rows(concat_rows(problem.samples.reduce(factor_block, join)))
+    X, Y = root[:, : problem.start.shape[1]], root[:, problem.start.shape[1] :]
+    return LayerInput(problem.samples, X, Y, problem.edges, problem.moments.mean)
 
 
 def find_status(
@@ -556,30 +522,26 @@ def find_status(
     stop_requested: bool,
 ) -> Status | None:
     """Return the reason to end the outer iterations, or ``None`` to continue."""
-    change = None
+    change, reached = inf, ""
     if len(history) > 1:
         previous = history[-2].total
         change = abs(history[-1].total - previous) / (abs(previous) or 1.0)
-    if change is not None and change < options.tol:
-        failures = [
-            f"layer {number}: {result.status.message}"
-            for number, result in enumerate(results, 1)
-            if not result.status.converged
-        ]
-        failures += [r.status.message for r in pretraining if not r.status.converged]
-        if failures:
-            return Status(False, "; ".join(failures))
-        return Status(True, f"relative change of the objective {change:.2g} < {options.tol:g}")
+        reached = f"relative change of the objective {change:.2g}"
+    if change < options.tol:
+        named = [(f"layer {number}: ", result) for number, result in enumerate(results, 1)]
+        named += [("", result) for result in pretraining]
+        failures = [name + r.status.message for name, r in named if not r.status.converged]
+        return Status(not failures, "; ".join(failures) or f"{reached} < {options.tol:g}")
     if stop_requested:
         return Status(True, "stopped by a callback")
-    if len(history) >= options.max_iter:
-        reached = "" if change is None else f" (relative change of the objective {change:.2g})"
-        return Status(
-            False,
-            f"no convergence within max_iter={options.max_iter} outer iterations{reached}: "
-            f"increase max_iter or tol={options.tol:g}",
-        )
-    return None
+    if len(history) < options.max_iter:
+        return None
+    reached = f" ({reached})" if reached else ""
+    return Status(
+        False,
+        f"no convergence within max_iter={options.max_iter} outer iterations{reached}: "
+        f"increase max_iter or tol={options.tol:g}",
+    )
 
 
 def check_supported(problem: "Problem", objective: Objective) -> float:
@@ -596,40 +558,3 @@ def check_supported(problem: "Problem", objective: Objective) -> float:
             "schedule, which knows a ridge only. Use solver='fast'."
         )
     return objective.penalty.gamma
-
-
-Domain = tuple[type, Callable[[Any], bool], str]
-COUNT: Domain = (Integral, lambda value: value >= 1, "a positive integer")
-POSITIVE: Domain = (Real, lambda value: 0 < value < inf, "a positive number")
-NONNEGATIVE: Domain = (Real, lambda value: 0 <= value < inf, "a non-negative number")
-DOMAINS: dict[str, Domain] = {
-    "max_iter": COUNT,
-    "tol": NONNEGATIVE,
-    "inner_max_iter": COUNT,
-    "inner_tol": NONNEGATIVE,
-    "eta": NONNEGATIVE,
-    "pretraining": (bool, lambda value: True, "a bool"),
-    "mu": POSITIVE,
-    "growth": (Real, lambda value: 1 <= value < inf, "a number of at least 1"),
-    "mu_max": POSITIVE,
-}
-"""Type, allowed values and their description for every option."""
-
-
-def check_options(options: PaperSolver) -> None:
-    """Raise ``ValueError`` for an option outside its domain."""
-    for field in fields(options):
-        value = getattr(options, field.name)
-        kind, is_allowed, description = DOMAINS[field.name]
-        # True is an integer to Python, but nobody means ``max_iter=1`` by it.
-        right_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        if not right_kind or not is_allowed(value):
-            raise ValueError(
-                f"`{field.name}` should be {description}, got {value!r}. "
-                f"The default is {field.default!r}."
-            )
-    if options.mu_max < options.mu:
-        raise ValueError(
-            f"`mu_max` should be at least `mu` ({options.mu!r}), got {options.mu_max!r}. "
-            "The penalty grows from `mu` to `mu_max`."
-        )
