@@ -1,29 +1,30 @@
-"""What a solver returns, and what it reports while it runs."""
+"""Results of the solvers, and the records that callbacks get while a solver runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from jplay.core.arrays import Array
 
 
-class ObjectiveTerms(NamedTuple):
-    """Terms of Eq. 6 with their weights applied; ``total`` is their sum."""
+@dataclass(frozen=True)
+class ObjectiveTerms:
+    """Weighted terms of Eq. 6; ``total`` is their sum."""
 
     reconstruction: float
     prediction: float
     manifold: float
     ridge: float
     columns: float = 0.0
-    """The penalty on the columns of the first projection, which Eq. 6 does not have."""
+    """Penalty on the columns of the first projection, which Eq. 6 does not have."""
 
     @property
     def total(self) -> float:
-        return sum(self)
+        return self.reconstruction + self.prediction + self.manifold + self.ridge + self.columns
 
 
-class Status(NamedTuple):
-    """How a solve ended, in words that say what can be changed."""
+@dataclass(frozen=True)
+class Status:
+    """Reason why a solver ended, with a remedy if it did not converge."""
 
     converged: bool
     message: str
@@ -31,7 +32,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SolverProgress:
-    """Record of a running solve, for callbacks."""
+    """State of a running solver, passed to callbacks."""
 
     stage: str
     """``"pretraining"`` or ``"fine-tuning"``."""
@@ -42,13 +43,13 @@ class SolverProgress:
     coef: Array | None = None
 
 
-SolverCallback = Callable[[SolverProgress], Any]
-"""Called after each (outer) iteration; a true value stops the solver."""
+SolverCallback = Callable[[SolverProgress], object]
+"""Function called after each (outer) iteration; a true value stops the solver."""
 
 
 @dataclass(frozen=True, eq=False)
 class LayerResult:
-    """Outcome of one layer problem."""
+    """Result of one layer problem of the published solver."""
 
     theta: Array
     n_iter: int
@@ -59,7 +60,7 @@ class LayerResult:
 
 @dataclass(frozen=True, eq=False)
 class SolverResult:
-    """Outcome of a whole fit."""
+    """Result of a whole fit."""
 
     thetas: list[Array]
     """One projection per layer, (n_out, n_in)."""
@@ -68,14 +69,14 @@ class SolverResult:
     n_iter: int
     status: Status
     objective_terms: list[ObjectiveTerms] = field(default_factory=list)
-    """One entry per (outer) iteration; the last is that of the feasible chain."""
+    """One entry per (outer) iteration."""
     pretraining: list[LayerResult] = field(default_factory=list)
-    """One entry per layer."""
+    """One entry per layer of the published solver."""
     residuals: list[list[Array]] = field(default_factory=list)
     """One entry per (outer) iteration: a list over layers of residual arrays.
 
-    The published solver gives (n_inner, 4): H, G, non-negativity, unit ball. The fast solver gives
-    (1, 1): the root mean square distance of the features from the constraints.
+    The published solver gives (n_inner, 4): H, G, non-negativity, unit ball. The fast solver
+    gives (1, 1): the root mean square distance of the features from the constraints.
     """
 
     @property
