@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add
 from pathlib import Path
@@ -28,13 +28,12 @@ from jplay.core.checks import check_scale
 from jplay.core.graph import (
     GraphMoments,
     HeatGraph,
+    build_block_graph,
     check_affinity,
     check_edges,
-    choose_block_bandwidth,
+    choose_bandwidth,
     find_block_neighbors,
-    sum_block_edges,
     sum_over_edges,
-    take_margins,
 )
 from jplay.core.problem import Problem, RowSlice, SourceBlock
 from jplay.core.samples import Block, Samples, add_arrays, compute_moments
@@ -270,11 +269,10 @@ class ClusterSamples(Samples):
     def update(
         self, function: Callable, states: Sequence[Any], combine: Callable | None = None
     ) -> tuple[Sequence[Any], Any]:
-        # The function holds the projections: one task for all blocks, which travels once per worker.
+        # The function contains the projections: it is one task, and travels once per worker.
         shared = self.client.submit(Shared, function, pure=False)
-        results = self.client.map(
-            partial(update_block, function=shared), self.blocks, states, pure=False
-        )
+        functions = [shared] * len(self.blocks)
+        results = self.client.map(update_block, self.blocks, states, functions, pure=False)
         return results, self._collect(results, combine or add_arrays)[1]
 
     def _collect(self, results: Sequence[Any], combine: Callable) -> Any:
@@ -423,7 +421,11 @@ def open_cluster(X: Any, client: Any) -> MakeSamples:
     memory = sum(worker["memory_limit"] or find_memory() for worker in workers)
     kept = bool(distributed.client.futures_of(X)) or fits_in(X.nbytes, memory)
     parts = [part for part, n in zip(X.to_delayed()[:, 0], X.chunks[0], strict=True) if n]
-    sources = client.compute(parts) if kept else [DaskBlock(X.blocks[i]) for i, n in enumerate(X.chunks[0]) if n]
+    sources = (
+        client.compute(parts)
+        if kept
+        else [DaskBlock(X.blocks[i]) for i, n in enumerate(X.chunks[0]) if n]
+    )
     if kept:
         wait_for(client, sources)
     slices = slice_rows(find_block_sizes(X))
@@ -536,40 +538,46 @@ def sum_heat_edges(
     samples: Samples, graph: HeatGraph, transform: InputTransform
 ) -> tuple[GraphMoments, float]:
     """Build the graph of every block, and sum its moments; return the common bandwidth too."""
-    n_features, n_blocks = transform.n_features, len(samples.blocks)
-    margins: list[Any] = [None] * n_blocks
-    if graph.overlap:
+    n_features, overlap = transform.n_features, graph.overlap
+    # The rows of the blocks before and after that overlap, with the inputs of the first layer.
+    around = [(None, None)] * len(samples.blocks)
+    if overlap:
         margins = samples.reduce(
-            lambda block: [take_margins(to_numpy(block.X), graph.overlap)]
+            lambda block: [(to_numpy(block.X[:overlap, :]), to_numpy(block.X[-overlap:, :]))]
         )
-    before = [None, *(margin and margin[1] for margin in margins[:-1])]
-    after = [*(margin and margin[0] for margin in margins[1:]), None]
+        heads, tails = zip(*margins, strict=True)
+        around = list(zip([None, *tails[:-1]], [*heads[1:], None], strict=True))
 
-    def find_neighbors(block: Block, around: tuple) -> tuple[tuple, list[np.ndarray]]:
-        found, summary = find_block_neighbors(to_numpy(block.X)[:, :n_features], *(
-            part if part is None else part[:, :n_features] for part in around
-        ), graph)
-        return (found, *around), summary
+    def extend(block: Block, margins: tuple) -> tuple[np.ndarray, slice]:
+        """Return the rows of a block between its margins, and where the block is."""
+        before, after = margins
+        parts = [part for part in (before, to_numpy(block.X), after) if part is not None]
+        start = 0 if before is None else len(before)
+        return np.concatenate(parts), slice(start, start + block.X.shape[0])
 
-    def concatenate(left: Sequence, right: Sequence) -> list[np.ndarray]:
-        return [np.concatenate(pair) for pair in zip(left, right, strict=True)]
+    def find_neighbors(block: Block, margins: tuple) -> tuple[tuple, tuple]:
+        neighbors, distances = find_block_neighbors(
+            extend(block, margins)[0][:, :n_features], graph
+        )
+        return (neighbors, margins), distances
 
-    states, distances = samples.update(
-        find_neighbors, list(zip(before, after, strict=True)), concatenate
-    )
-    bandwidth = choose_block_bandwidth(graph.bandwidth, *distances)
+    def concatenate(left: tuple, right: tuple) -> tuple:
+        return tuple(np.concatenate(pair) for pair in zip(left, right, strict=True))
+
+    states, distances = samples.update(find_neighbors, around, concatenate)
+    bandwidth = choose_bandwidth(graph.bandwidth, *distances)
 
     def sum_edges(block: Block, state: tuple) -> tuple[None, GraphMoments]:
-        return None, sum_block_edges(to_numpy(block.X), *state, bandwidth)
+        neighbors, margins = state
+        inputs, own = extend(block, margins)
+        return None, sum_over_edges(inputs, build_block_graph(neighbors, bandwidth, own))
 
     _, edges = samples.update(sum_edges, states, add)
     check_edges(edges.total_degree, bandwidth)
     return edges, bandwidth
 
 
-def sum_function_edges(
-    rows: Samples, graph: Callable, transform: InputTransform
-) -> GraphMoments:
+def sum_function_edges(rows: Samples, graph: Callable, transform: InputTransform) -> GraphMoments:
     """Sum the moments of the graphs that a function of each block's samples returns."""
 
     def sum_block(block: Block) -> GraphMoments:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -140,48 +139,3 @@ def check_positive(name: str, value: Any, expected: str = "above 0") -> None:
     """Raise a ``ValueError`` unless ``value`` is a finite number above zero."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < math.inf:
         raise ValueError(f"`{name}` should be {expected}, got {value!r}.")
-
-
-_Domain = tuple[type, Any, str]
-_COUNT: _Domain = (Integral, lambda value: value >= 1, "a positive integer")
-_WHOLE: _Domain = (Integral, lambda value: value >= 0, "a non-negative integer")
-_POSITIVE: _Domain = (Real, lambda value: 0 < value < math.inf, "a positive number")
-_NONNEGATIVE: _Domain = (Real, lambda value: 0 <= value < math.inf, "a non-negative number")
-_FACTOR: _Domain = (Real, lambda value: 1 <= value < math.inf, "a number of at least 1")
-_RELAXATION: _Domain = (Real, lambda value: 0 < value < 2, "a number between 0 and 2")
-_SWITCH: _Domain = (bool, lambda value: True, "a bool")
-
-_DOMAINS: dict[str, _Domain] = {
-    "max_iter": _COUNT,
-    "tol": _NONNEGATIVE,
-    "inner_max_iter": _COUNT,
-    "inner_tol": _NONNEGATIVE,
-    "eta": _NONNEGATIVE,
-    "pretraining": _SWITCH,
-    "mu": _POSITIVE,
-    "growth": _FACTOR,
-    "settled_growth": _FACTOR,
-    "mu_max": _POSITIVE,
-    "relaxation": _RELAXATION,
-    "damping": _POSITIVE,
-    "first_layer_iter": _WHOLE,
-}
-
-
-def check_options(options: Any) -> None:
-    """Raise ``ValueError`` for a field of a solver's options that is not in its domain."""
-    for field in fields(options):
-        value = getattr(options, field.name)
-        kind, is_allowed, description = _DOMAINS[field.name]
-        # True is an integer to Python, but nobody means ``max_iter=1`` by it.
-        right_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        if not right_kind or not is_allowed(value):
-            raise ValueError(
-                f"`{field.name}` should be {description}, got {value!r}. "
-                f"The default is {field.default!r}."
-            )
-    if options.mu_max < options.mu:
-        raise ValueError(
-            f"`mu_max` should be at least `mu` ({options.mu!r}), got {options.mu_max!r}. "
-            "The penalty parameter grows from `mu` to `mu_max`."
-        )

@@ -2,9 +2,9 @@
 
 A subspace learned from labels makes its training samples look better separated than new ones. So
 the covariance is estimated and shrunk in the space of the inputs, where nothing was learned, and
-carried through the chain. Shrinkage starts from the estimate of Chen, Wiesel, Eldar and Hero (2010);
-multiples of it are compared by the likelihood of held-out samples, which also gives the temperature
-that turns scores into probabilities.
+carried through the chain. Shrinkage starts from the estimate of Chen, Wiesel, Eldar and Hero
+(2010); multiples of it are compared by the likelihood of held-out samples, which also gives the
+temperature that turns scores into probabilities.
 """
 
 from dataclasses import dataclass, replace
@@ -70,7 +70,9 @@ class ClassStatistics:
         return shrunk + ridge * identity(target.shape[0], shrunk)
 
 
-def estimate_covariance(problem: Problem, targets: Targets, *, tune: bool = True) -> ClassStatistics:
+def estimate_covariance(
+    problem: Problem, targets: Targets, *, tune: bool = True
+) -> ClassStatistics:
     """Estimate class means and the shrunk covariance in the space of the inputs.
 
     Parameters

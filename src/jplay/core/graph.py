@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import array_api_compat
@@ -32,6 +31,7 @@ from jplay.core.arrays import (
     to_numpy,
     zeros_like_shape,
 )
+from jplay.core.checks import check_positive, check_whole
 from jplay.exceptions import MissingDependencyError
 
 Method = Literal["auto", "exact", "approximate"]
@@ -106,20 +106,6 @@ class HeatGraph:
 
     def __call__(self, X: Array) -> Any:
         return heat_graph(X, self.n_neighbors, self.bandwidth, self.method)[0]
-
-
-def check_whole(name: str, value: Any, smallest: int) -> None:
-    """Raise a ``ValueError`` unless ``value`` is a whole number of at least ``smallest``."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
-        raise ValueError(
-            f"`{name}` should be a whole number of at least {smallest}, got {value!r}."
-        )
-
-
-def check_positive(name: str, value: Any, expected: str = "above 0") -> None:
-    """Raise a ``ValueError`` unless ``value`` is a finite number above zero."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
-        raise ValueError(f"`{name}` should be {expected}, got {value!r}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
 """Many problems at once: folds along the first axis, settings of the objective along the second.
 
-There is nothing to it but shapes. Every function of the solver takes leading axes, and a number of a
-problem has the shape (..., 1, 1). Folds are padded with rows and columns of zeros, which add nothing
-to any sum, and broadcast against the settings. On a device, where a small product takes no longer
-than the call that starts it, a grid takes about as long as its slowest problem.
+There is nothing to it but shapes. Every function of the solver takes leading axes, and a number of
+a problem has the shape (..., 1, 1). Folds are padded with rows and columns of zeros, which add
+nothing to any sum, and broadcast against the settings. On a device, where a small product takes no
+longer than the call that starts it, a grid takes about as long as its slowest problem.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,9 @@ def minimize_grid(
         start = stack.start + 0 * objective.alpha
         problem = replace(stack)
         problem.__dict__["start"] = start  # the same for every setting of a fold
-        flat = finish(problem, objective, options, iterate(problem, layer_sizes, objective, options))
+        flat = finish(
+            problem, objective, options, iterate(problem, layer_sizes, objective, options)
+        )
         for fold, of_fold in enumerate(results):
             n = len(flat) // len(folds)
             of_fold += flat[fold * n : (fold + 1) * n]
@@ -94,7 +96,9 @@ def stack_folds(folds: Sequence[Problem], n_out: int) -> Problem:
         ones = [[xp.ones_like(block.Y[:, :1]) for block in fold] for fold in parts]
         weight = pad_stack(
             [
-                xp.concat([one if b.weight is None else b.weight for b, one in zip(*pair)])
+                xp.concat(
+                    [one if b.weight is None else b.weight for b, one in zip(*pair, strict=True)]
+                )
                 for pair in zip(parts, ones, strict=True)
             ]
         )

@@ -5,7 +5,7 @@ Every term is quadratic in the features :math:`Z_l = Z_{l-1} \Theta_l^T`, so tha
 :math:`S`) the samples are not needed: the moments of a layer's output are
 :math:`\Theta A \Theta^T`, :math:`\Theta M \Theta^T`, :math:`\Theta B \Theta^T`, :math:`C \Theta^T`.
 
-All functions accept leading axes, one problem per entry. A number of a problem has shape (..., 1, 1).
+All functions accept leading axes, one problem per entry; its numbers have shape (..., 1, 1).
 """
 
 from collections.abc import Iterator, Sequence

@@ -10,6 +10,7 @@ Domain = tuple[type, Callable[[Any], bool], str]
 COUNT: Domain = (Integral, lambda value: value >= 1, "a positive integer")
 POSITIVE: Domain = (Real, lambda value: 0 < value < inf, "a positive number")
 NONNEGATIVE: Domain = (Real, lambda value: 0 <= value < inf, "a non-negative number")
+FACTOR: Domain = (Real, lambda value: 1 <= value < inf, "a number of at least 1")
 DOMAINS: dict[str, Domain] = {
     "max_iter": COUNT,
     "tol": NONNEGATIVE,
@@ -17,8 +18,12 @@ DOMAINS: dict[str, Domain] = {
     "inner_tol": NONNEGATIVE,
     "eta": NONNEGATIVE,
     "pretraining": (bool, lambda value: True, "a bool"),
+    "first_layer_iter": (Integral, lambda value: value >= 0, "a non-negative integer"),
     "mu": POSITIVE,
-    "growth": (Real, lambda value: 1 <= value < inf, "a number of at least 1"),
+    "growth": FACTOR,
+    "settled_growth": FACTOR,
+    "relaxation": (Real, lambda value: 0 < value < 2, "a number between 0 and 2"),
+    "damping": POSITIVE,
     "mu_max": POSITIVE,
 }
 """Type, allowed values and their description for every option."""

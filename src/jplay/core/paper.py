@@ -54,7 +54,7 @@ from jplay.core.result import (
     Status,
 )
 from jplay.core.samples import Block, Samples
-from jplay.core.start import compute_lpp, scale_into_ball, select_features
+from jplay.core.start import add_layers, compute_lpp, scale_into_ball
 
 if TYPE_CHECKING:
     from jplay.core.problem import Problem
@@ -96,7 +96,7 @@ class PaperSolver:
 
     Examples
     --------
-    >>> from jplay.core.paper import PaperSolver
+    >>> from jplay import PaperSolver
     >>> PaperSolver(max_iter=20, eta=0.01).inner_tol
     1e-06
     """
@@ -258,7 +258,7 @@ def select_start(problem: "Problem", layer_sizes: Sequence[int]) -> list[Array]:
     theta, gram = pad_start(problem.start, layer_sizes[0]), problem.moments.gram
     thetas = [scale_into_ball(theta, gram, problem.moments.n_samples)]
     if len(layer_sizes) > 1:
-        thetas += select_features(theta @ gram @ theta.mT, layer_sizes[1:])
+        thetas += add_layers(theta @ gram @ theta.mT, layer_sizes[1:])
     return thetas
 
 

@@ -52,7 +52,7 @@ def repair(
     feasible, scale = one > 0, one
     repaired: list[Array] = []
     upstream = None
-    for l, theta in enumerate(thetas):
+    for layer, theta in enumerate(thetas):
         theta = scale * theta
         if nonnegative:
             size = xp.sum(mean * mean, axis=-1, keepdims=True)
@@ -61,7 +61,7 @@ def repair(
             product = theta if upstream is None else theta @ upstream
             lowest, divisor = find_lowest_ratios(samples, product, direction)
             lift = xp.maximum(-lowest, xp.zeros_like(lowest))
-            if l < len(thetas) - 1:
+            if layer < len(thetas) - 1:
                 lift = lift + MARGIN * (1 + 100 * xp.max(lift, axis=-2, keepdims=True))
             possible = (divisor > 0) | xp.all(lowest >= 0, axis=-2, keepdims=True)
             theta = xp.where(divisor > 0, theta + lift * reader, theta)

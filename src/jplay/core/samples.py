@@ -4,7 +4,8 @@ The solver needs three things of the samples, and all are reductions over blocks
 
 * second moments, once (:func:`compute_moments`): the objective depends on samples through them;
 * one pass per iteration over the constraints (:class:`ConstraintSplit`);
-* extremes of the features for the final repair (:func:`find_lowest_ratios`, :func:`find_largest_norm`).
+* extremes of the features for the final repair (:func:`find_lowest_ratios`,
+  :func:`find_largest_norm`).
 
 Where samples are is known to the blocks and to the two methods of :class:`Samples`, and to nothing
 else. Blocks of an array in memory fit into the processor's cache; blocks of a memory map, an HDF5
@@ -146,7 +147,9 @@ def compute_moments(samples: Samples) -> Moments:
         grams, cross, square = None, Y.mT @ X, inner(Y, Y)
         if block.weight is not None:
             weighted = [X * like(block.weight[..., t, None], X) for t in range(len(outputs))]
-            parts = [Y[..., rows].mT @ X_task for rows, X_task in zip(outputs, weighted, strict=True)]
+            parts = [
+                Y[..., rows].mT @ X_task for rows, X_task in zip(outputs, weighted, strict=True)
+            ]
             grams, cross = tuple(X.mT @ X_task for X_task in weighted), xp.concat(parts, axis=-2)
             square = inner(Y, weigh_outputs(Y, block.weight, outputs))
         return Moments(X.shape[-2], xp.sum(X, axis=-2), X.mT @ X, grams, cross, square)
@@ -216,10 +219,8 @@ class SplitStep:
     unit_ball: bool
     relaxation: float
 
-    def __call__(
-        self, block: Block, points: Sequence[Array]
-    ) -> tuple[list[Array], list[Array]]:
-        """Return the points ``V`` of every layer, and the sums of :meth:`ConstraintSplit.update`."""
+    def __call__(self, block: Block, points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """Return the points ``V`` of every layer, and what the pass sums up."""
         Z, moved, sums = block.X, [], []
         scale = like(self.dual_scale, Z)
         for layer, theta in enumerate(self.thetas):
@@ -297,8 +298,10 @@ def find_largest_norm(samples: Samples, theta: Array) -> Array:
     return like(samples.reduce(find_in_block, take_larger), theta)
 
 
-def collect_rows(samples: Samples, n_samples: int, n_rows: int) -> tuple[Array, Array, Array | None]:
-    """Return up to ``n_rows`` evenly spaced labeled samples with their targets, in host precision.
+def collect_rows(
+    samples: Samples, n_samples: int, n_rows: int
+) -> tuple[Array, Array, Array | None]:
+    """Return up to ``n_rows`` evenly spaced labeled samples and their targets in double precision.
 
     Returns
     -------

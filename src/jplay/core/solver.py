@@ -1,28 +1,28 @@
 r"""The fast solver: one loop that moves all projections together.
 
-The published solver solves every layer problem to the end, many times over (Algorithms 1 and 2,
-:mod:`.paper`). Here each iteration makes one pass over the samples, which updates the splits of the
-constraints (:class:`.samples.ConstraintSplit`), then computes the label projection and the objective
-from second moments (:mod:`.objective`), and steps on every projection (:mod:`.step`). The penalty
-parameter grows until features and constraints agree; a last repair (:mod:`.repair`) makes the chain
-exactly feasible. One problem or a stack of problems, along leading axes, runs through the same loop.
+The published solver solves every layer problem to the end, many times over (:mod:`.paper`). Here
+each iteration makes one pass over the samples, which updates the splits of the constraints
+(:class:`.samples.ConstraintSplit`), then computes the label projection and the objective from second
+moments (:mod:`.objective`), and steps on every projection (:mod:`.step`). The penalty parameter
+grows until features and constraints agree; a last repair (:mod:`.repair`) makes the chain exactly
+feasible. One problem or a stack of problems, along leading axes, runs through the same loop.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from jplay.core.arrays import Array, inner, linalg_errors, namespace, to_numpy
-from jplay.core.checks import check_options
+from jplay.core.arrays import Array, inner, namespace, to_numpy
 from jplay.core.objective import (
     Objective,
     compute_objective,
     evaluate_chain,
     solve_label_projection,
 )
+from jplay.core.options import check_options
 from jplay.core.problem import Problem
 from jplay.core.repair import repair
 from jplay.core.result import (
@@ -66,9 +66,8 @@ class FastSolver:
         First penalty parameter, of the first layer alone and again once all layers are there.
     growth : float, default=1.12
         Factor by which the penalty parameter grows after each iteration: its square for several
-        layers, its root while the objective still changes by a twentieth of itself. Smaller values take more
-        iterations and end at a lower objective: on the digits with three layers, 1.06 takes 1.3
-        times as many and ends 0.5 % lower.
+        layers, its root while the objective still changes by a twentieth of itself. Smaller values
+        take more iterations and end at a lower objective.
     settled_growth : float, default=1.5
         Growth factor once the objective is settled and only the residual is left to close.
         Anything from 1.12 to 2 ends within two thousandths of the same objective.
@@ -247,8 +246,7 @@ def iterate(
             layers, P, split_cross, mu, objective, preconditioner, options.damping, pull
         )
         thetas = [
-            xp.where(reason == RUNNING, new, old)
-            for new, old in zip(updated, thetas, strict=True)
+            xp.where(reason == RUNNING, new, old) for new, old in zip(updated, thetas, strict=True)
         ]
         mu_before, value_before = mu, value
         if objective.n_constraints or first_split is not None:
@@ -275,9 +273,9 @@ def decide_end(
 ) -> Array:
     """Return why each problem ends, or ``RUNNING``.
 
-    At the largest penalty parameter nothing changes any more, so the loop ends there. A residual of
-    up to ten times ``tol`` still counts as success: the repair closes it, at a cost to the objective
-    of the same order.
+    At the largest penalty parameter nothing changes any more, so the loop ends there. A residual
+    of up to ten times ``tol`` still counts as success: the repair closes it, at a cost to the
+    objective of the same order.
     """
     xp = namespace(residual)
     zero = 0 * residual

@@ -130,9 +130,7 @@ def update_projections(
         S1 = H + preconditioner.manifold_bound * F
         # 1e-12 keeps S2 positive definite if all features are zero.
         S2 = (damping * trace(layer.out_gram) / theta.shape[-2] + 1e-12) * I
-        tasks = zip(
-            layer.labels.outputs, layer.theta_B, preconditioner.label_bounds, strict=True
-        )
+        tasks = zip(layer.labels.outputs, layer.theta_B, preconditioner.label_bounds, strict=True)
         for rows, theta_B, bound in tasks:
             P_task = P[..., rows, :]
             label_form = alpha * (P_task.mT @ P_task)

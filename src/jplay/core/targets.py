@@ -122,7 +122,7 @@ def put_classes_like(classes: np.ndarray, y: Any) -> Any:
 
 
 def check_sample_weight(sample_weight: Any, y: Any) -> np.ndarray | None:
-    """Return weights as float64 in host memory, one per sample and none negative; ``None`` stays."""
+    """Return weights as float64 in host memory, one per sample, none negative; ``None`` stays."""
     if sample_weight is None:
         return None
     if is_array_api_obj(sample_weight):
@@ -154,9 +154,7 @@ def _encode_classes(
     return targets
 
 
-def _encode_labels(
-    y: Any, unlabeled: Any, weight: np.ndarray | None, class_weight: Any
-) -> Targets:
+def _encode_labels(y: Any, unlabeled: Any, weight: np.ndarray | None, class_weight: Any) -> Targets:
     """Encode an indicator matrix, each column times the square root of its label's weight."""
     if scipy.sparse.issparse(y):
         y = y.toarray()

@@ -14,8 +14,8 @@ from functools import cache
 from threadpoolctl import ThreadpoolController
 
 WORK_PER_THREAD = 40_000_000
-"""Minimum number of multiply-adds for a second thread: about ten milliseconds of one core, a hundred
-times what it takes to hand work to a thread and to wait for it."""
+"""Minimum number of multiply-adds for a second thread: about ten milliseconds of one core, a
+hundred times what it takes to hand work to a thread and to wait for it."""
 
 
 def _count_cores() -> int:
@@ -32,9 +32,11 @@ def _find_libraries() -> ThreadpoolController:
 
 
 def available_threads() -> int:
-    """Return the number of cores this process may use, or fewer if the user limited BLAS threads."""
+    """Return the number of cores this process may use, or of BLAS threads if that is smaller."""
     blas = [
-        library["num_threads"] for library in _find_libraries().info() if library["user_api"] == "blas"
+        library["num_threads"]
+        for library in _find_libraries().info()
+        if library["user_api"] == "blas"
     ]
     return max(1, min([_count_cores(), *blas]))
 

@@ -164,10 +164,10 @@ def fit_coupled_ridges(
     """
     means: Sequence[np.ndarray] = [np.zeros((1, len(metric)))] * len(problems)
     metrics: Sequence[np.ndarray] = [metric] * len(problems)
-    coefs, ridges, criterion = _withcompute_priors(problems, means, metrics)
+    coefs, ridges, criterion = fit_with_priors(problems, means, metrics)
     for _ in range(N_ROUNDS if len(problems) > 1 else 0):
         priors = compute_priors(coefs, metric)
-        candidate = _withcompute_priors(problems, *priors)
+        candidate = fit_with_priors(problems, *priors)
         if not candidate[2] < criterion:
             break
         (coefs, ridges, criterion), (means, metrics) = candidate, priors
@@ -200,8 +200,10 @@ def compute_priors(coefs: np.ndarray, metric: np.ndarray) -> tuple[list, list]:
     return means, metrics
 
 
-def _withcompute_priors(
-    problems: Sequence[RegressionMoments], means: Sequence[np.ndarray], metrics: Sequence[np.ndarray]
+def fit_with_priors(
+    problems: Sequence[RegressionMoments],
+    means: Sequence[np.ndarray],
+    metrics: Sequence[np.ndarray],
 ) -> tuple[np.ndarray, list[float], float]:
     """Fit ridge regressions towards means; return coefficients, ridges and their criterion."""
     spectra = [
