@@ -240,17 +240,6 @@ def test_classifier_without_probabilities_votes(noisy_scene, few_labels):
     assert_allclose(model.predict_proba(noisy_scene).sum(axis=2), 1, atol=1e-5)
 
 
-def test_self_training_learns_from_more_pixels(noisy_scene, few_labels):
-    labels, rest = few_labels
-    head = KNeighborsClassifier(1)
-    settings = {"radius": 2, "profile_radii": (1,), "calibration_folds": 0, "random_state": 0}
-    model = SpatialJPlay(head, self_training=30, **settings).fit(noisy_scene, labels)
-    n_classes = len(model.classes_)
-    assert model.models_[0].n_samples_fit_ == (labels > 0).sum() + 30 * n_classes
-    once = SpatialJPlay(head, **settings).fit(noisy_scene, labels)
-    assert model.score(noisy_scene, rest) > once.score(noisy_scene, rest)
-
-
 def test_single_class_in_a_block_does_not_stop_calibration(noisy_scene):
     labels = np.zeros(noisy_scene.shape[:2], dtype=int)
     labels[0, :3], labels[0, 3:6] = 1, 2
