@@ -17,7 +17,6 @@ from jplay import (
     NPE,
     AutoRULe,
     CanonicalCorrelationForestClassifier,
-    CanonicalCorrelationForestRegressor,
     CrossSensorJPlay,
     DomainJPlay,
     FastSchedule,
@@ -182,10 +181,6 @@ ESTIMATORS = {
         lambda rng: CanonicalCorrelationForestClassifier(
             int(rng.integers(1, 4)), max_depth=_one(rng, [None, 1, 4]), random_state=SEED
         ),
-    ),
-    "CanonicalCorrelationForestRegressor": (
-        0.02,
-        lambda rng: CanonicalCorrelationForestRegressor(int(rng.integers(1, 4)), random_state=SEED),
     ),
     "JPlaySearchCV": (
         0.01,
@@ -406,7 +401,6 @@ def _check_constraints(name, model, X, container, warned):
         check(np.allclose(lengths, 1, atol=1e-4), "directions of LPP are not of unit length")
 
 
-REGRESSORS = ("CanonicalCorrelationForestRegressor",)
 SEVERAL_FITS = ("CrossSensorJPlay", "DomainJPlay", "MultiTaskJPlay")
 """Rounding decides which samples join a later fit, or how far tasks draw together."""
 INVARIANT_TO_UNITS = ("JPlay", "LiftedJPlay", "JPlayCommittee")
@@ -414,7 +408,7 @@ INVARIANT_TO_UNITS = ("JPlay", "LiftedJPlay", "JPlayCommittee")
 
 def _check_invariance(rng, name, model, X, y, ties):
     """Order of samples, unit and precision do not change what is predicted with a clear margin."""
-    if not hasattr(model, "predict") or name in ("JPlaySearchCV", *SEVERAL_FITS, *REGRESSORS):
+    if not hasattr(model, "predict") or name in ("JPlaySearchCV", *SEVERAL_FITS):
         return
     if name == "JPlay" and (model.scaling is None or isinstance(model.solver, PaperSchedule)):
         return

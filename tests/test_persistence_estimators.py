@@ -17,7 +17,6 @@ from jplay import (
     NPE,
     AutoRULe,
     CanonicalCorrelationForestClassifier,
-    CanonicalCorrelationForestRegressor,
     CrossSensorJPlay,
     DomainJPlay,
     FastSchedule,
@@ -78,9 +77,6 @@ VARIANTS = {
     "CanonicalCorrelationForestClassifier": [
         (CanonicalCorrelationForestClassifier(5, random_state=0), X, y),
         (CanonicalCorrelationForestClassifier(5, random_state=0), X_LABELS, Y_LABELS),
-    ],
-    "CanonicalCorrelationForestRegressor": [
-        (CanonicalCorrelationForestRegressor(5, random_state=0), X[:, 1:], X[:, 0])
     ],
     "JPlaySearchCV": [(JPlaySearchCV({"alpha": [1.0, 10.0]}, estimator=JPlay(3, 1), cv=2), X, y)],
     "JPlayRegressor": [

@@ -10,7 +10,6 @@ __version__ = "0.1.0.dev0"
 _HOME_OF = {
     "AutoRULe": "jplay.estimators",
     "CanonicalCorrelationForestClassifier": "jplay.forest",
-    "CanonicalCorrelationForestRegressor": "jplay.forest",
     "CrossSensorJPlay": "jplay.estimators",
     "DomainJPlay": "jplay.estimators",
     "FastSchedule": "jplay.solvers.schedules",
