@@ -24,10 +24,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
+from graphs import heat_affinity
 from jplay import FastSchedule, HeatGraph, JPlay, LabelPenalty, PaperSchedule
 from jplay.exceptions import CollapsedSolutionError
 from jplay.numerics.discriminant import class_moments, shrunk_covariance, tuned_covariance
-from jplay.numerics.graph import heat_affinity
 
 IRIS, IRIS_TARGET = load_iris(return_X_y=True)
 COLLAPSING = {"beta": 1e6, "reconstruction": False}

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from graphs import heat_affinity
 from jplay import HeatGraph, JPlay, PaperSchedule
-from jplay.numerics.graph import heat_affinity
 from jplay.solvers.pretraining import autorule, locality_preserving_projections
 from jplay.solvers.samples import ArraySamples
 from jplay.solvers.schedules import LayerSchedule

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 import jplay
+from graphs import heat_affinity
 from jplay import (
     LFDA,
     LPP,
@@ -34,7 +35,6 @@ from jplay import (
     SpatialJPlay,
 )
 from jplay.datasets import make_hyperspectral_scene
-from jplay.numerics.graph import heat_affinity
 from jplay.persistence import is_trusted_type, load_model, save_model
 
 pytest.importorskip("skops")

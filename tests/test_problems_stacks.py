@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from graphs import heat_affinity
 from jplay._array_api import to_numpy
 from jplay.numerics.eigen import (
     leading_generalized_eigenvectors,
     stacked_generalized_eigenvectors,
 )
-from jplay.numerics.graph import heat_affinity, laplacian_gram
+from jplay.numerics.graph import laplacian_gram
 from jplay.numerics.stacked_graphs import stacked_graphs, stacked_laplacian_grams
 from jplay.problems import described, solve, stacks
 from jplay.problems.stacks import Inputs, solve_together

@@ -6,8 +6,8 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_multilabel_classification
 
+from graphs import heat_affinity
 from jplay import JPlay, Propagation
-from jplay.numerics.graph import heat_affinity
 from jplay.numerics.propagation import (
     best_graph_for_labels,
     confidence,

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from graphs import heat_affinity
 from jplay._array_api import to_numpy
-from jplay.numerics.graph import heat_affinity, neighbor_graph
+from jplay.numerics.graph import neighbor_graph
 from jplay.solvers import descent
 from jplay.solvers.batch import solve_joint_batch
 from jplay.solvers.joint import solve_joint

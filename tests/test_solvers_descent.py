@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from graphs import heat_affinity
 from jplay._array_api import eigh_generalized
-from jplay.numerics.graph import heat_affinity
 from jplay.numerics.objective import objective_terms
 from jplay.numerics.prox import project_constraints
 from jplay.solvers.descent import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jplay.numerics.graph import heat_affinity
+from graphs import heat_affinity
 from jplay.solvers import batch, joint, large
 from jplay.solvers.batch import solve_joint_batch
 from jplay.solvers.descent import (

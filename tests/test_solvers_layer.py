@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from graphs import heat_affinity
 from jplay import JPlay
-from jplay.numerics.graph import heat_affinity
 from jplay.solvers import samples as samples_module
 from jplay.solvers.alternating import downstream_coefs, solve_alternating
 from jplay.solvers.layer import LayerProblem, ThetaSystem, solve_layer, update_G, update_H

@@ -6,7 +6,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from jplay.numerics.graph import heat_affinity
+from graphs import heat_affinity
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.repair import repair, repaired_stack
 from jplay.solvers.samples import ArraySamples

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from graphs import heat_affinity
 from jplay._array_api import to_numpy
-from jplay.numerics.graph import heat_affinity
 from jplay.solvers import descent, pretraining
 from jplay.solvers.alternating import solve_alternating
 from jplay.solvers.joint import solve_joint
