@@ -24,6 +24,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
+import contract
 from graphs import heat_affinity
 from jplay import FastSchedule, HeatGraph, JPlay, LabelPenalty, PaperSchedule
 from jplay.exceptions import CollapsedSolutionError
@@ -318,6 +319,21 @@ def test_centred_samples_get_an_affine_first_layer(digits):
     assert Z.min() > -1e-6
     assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
     assert model.score(X, y) > 0.9
+
+
+def test_diverging_iterations_are_refused_with_remedies_that_work():
+    """Long steps at a small penalty diverge under a heavy prediction term."""
+    settings = {"n_components": 3, "n_layers": 3, "graph": HeatGraph(5, 0.7)}
+
+    def fitted(alpha=1e4, mu=0.001, damping=0.001):
+        schedule = FastSchedule(mu=mu, damping=damping)
+        return JPlay(alpha=alpha, solver=schedule, **settings).fit(contract.X, contract.CLASSES)
+
+    message = r"diverged: lower `alpha` \(now 10000\), raise `mu` \(now 0.001\) or `damping` \(now"
+    with pytest.raises(CollapsedSolutionError, match=message):
+        fitted()
+    for remedy in ({"alpha": 10.0}, {"mu": 1.0}):
+        assert fitted(**remedy).result_.status.converged
 
 
 @pytest.mark.parametrize("n_layers", [[10], [20, 10]])

@@ -262,7 +262,7 @@ def test_iterations_descend_the_augmented_lagrangian(sizes, alpha):
     problem = JointProblem.of(statistics, model.alpha)
     sweep = samples.joint_pass(sizes, **model.constraints, relaxation=schedule.relaxation)
     start = starting_projections(statistics, sizes)
-    iterate = Iterate.start(start, schedule.first_penalty())
+    iterate = Iterate.start(start, schedule.mu)
     for _ in range(15):
         measurement = measured(problem, iterate, sweep, model, schedule)
         targets = []

@@ -11,7 +11,6 @@ SCHEDULES = [FastSchedule, LayerSchedule, PaperSchedule]
 DOMAINS = {
     "max_iter": ("a positive integer", [0, -1, 1.5, True, "many", None]),
     "inner_max_iter": ("a positive integer", [0, 2.0]),
-    "attempts": ("a positive integer", [0, 0.5]),
     "tol": ("a non-negative number", [-1e-9, float("nan"), float("inf"), "small", None, False]),
     "inner_tol": ("a non-negative number", [-1.0, float("nan")]),
     "eta": ("a non-negative number", [-0.1, float("nan"), None]),

@@ -256,9 +256,7 @@ def chain_solution(
 ) -> Solution:
     """The fitted attributes of a chain that was solved."""
     if result.n_iter == 0:
-        raise CollapsedSolutionError(
-            f"No solution was found, {result.status.message}, or raise `attempts` of the schedule."
-        )
+        raise CollapsedSolutionError(f"No solution was found because {result.status.message}.")
     raise_if_collapsed(
         problem.statistics.X_root,
         collapse(result.thetas),
