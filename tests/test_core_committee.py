@@ -82,6 +82,22 @@ def test_probabilities_of_rare_labels_are_as_frequent_as_they_say():
     assert loss(1.0, 0.0) < min(tried) + 2e-3
 
 
+@pytest.mark.parametrize("n_samples", [30, 400])
+def test_power_and_shift_of_the_odds_minimize_the_penalized_loss(n_samples):
+    """Its gradient vanishes: ten times the squared logarithm and shift are added to the loss."""
+    X, Y = rare_labels(n_samples, 0)
+    settings = {"n_trials": 5, "views": ["plain"], "random_state": 0}
+    model = JPlayCommittee(4, **settings).fit(X, Y)
+    held, known = model.held_out_proba_, np.isfinite(model.held_out_proba_)
+    wrong = held[known] - Y[known]
+    odds = (np.log(held[known] / (1 - held[known])) - model.offset_) / model.exponent_
+    slope = model.exponent_ * (wrong @ odds) + 20 * np.log(model.exponent_)
+    assert slope == pytest.approx(0, abs=0.5)
+    assert wrong.sum() + 20 * model.offset_ == pytest.approx(0, abs=0.5)
+    assert abs(model.offset_) > 0.03
+    assert abs(np.log(model.exponent_)) > 0.03
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_held_out_probabilities_are_as_sure_as_right(n_classes):
     rng = np.random.default_rng(0)
@@ -179,6 +195,19 @@ def test_principal_axes_bound_the_cost_of_curves_and_keep_what_matters(n_copies)
     assert np.mean(whole.predict(X) == few.predict(X)) > 0.95
     difference = np.abs(whole.predict_proba(X) - few.predict_proba(X))
     assert np.median(difference.max(axis=1)) < 0.1
+
+
+def test_copies_of_the_features_change_no_curve():
+    """Principal axes are found among the features, or among the samples if those are fewer."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    X = rng.normal(size=(120, 5)) + 1.5 * rng.normal(size=(3, 5))[y]
+    single, copied = (
+        additive(n_trials=0, n_coordinates=20).fit(np.repeat(X, n, axis=1), y) for n in (1, 12)
+    )
+    other = rng.normal(size=(200, 5))
+    expected = single.predict_proba(other)
+    assert_allclose(copied.predict_proba(np.repeat(other, 12, axis=1)), expected, atol=1e-2)
 
 
 def test_beyond_the_samples_curves_are_flat():
