@@ -32,11 +32,11 @@ import zarr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
-from jplay import FastSchedule, HeatGraph, JPlay
+from jplay import FastSolver, HeatGraph, JPlay
 from jplay.blocks import blocked, functions, graph_quality, partition_affinity
-from jplay.blocks.graph import gram_error
+from jplay.blocks.graph import heat_graph
 from jplay.datasets import fetch_indian_pines
-from jplay.numerics.graph import heat_affinity, symmetric_affinity
+from jplay.numerics.graph import laplacian_gram, symmetric_affinity
 from jplay.numerics.inverted_file import cell_neighbors
 from jplay.numerics.rows import AS_THEY_ARE, formed
 from jplay.problems.first_layer import scaling_form
@@ -54,6 +54,12 @@ def spectra(n_samples, n_features, seed=0):
     X = np.tanh((rng.standard_normal((n_samples, 8)) + centres[y]) @ inner) @ outer
     X = 6 + X + 0.1 * rng.standard_normal(X.shape)
     return X / X.max(axis=1, keepdims=True), y
+
+
+def gram_error(X, affinity, exact_affinity):
+    """Relative error of X^T L X that one graph causes in the place of another."""
+    gram, exact = (laplacian_gram(X, graph)[0] for graph in (affinity, exact_affinity))
+    return np.linalg.norm(gram - exact) / np.linalg.norm(exact)
 
 
 def clusters(n_samples, n_features):
@@ -145,7 +151,7 @@ def graph():
 
     on_core = partial(timed, clock=time.process_time)
     X, _ = spectra(20_000, 100)
-    exact_time, (exact, width) = on_core(heat_affinity, X, 10)
+    exact_time, (exact, width) = on_core(heat_graph, X, 10)
     rows = [("exact", f"{exact_time:.1f}", 1, 0)]
     cases = [
         ("inverted file (faiss)", partial(HeatGraph(10, width, "approximate"), X)),
@@ -185,7 +191,7 @@ def graph():
     steps = np.linspace(0, 1, 60)[:, None]
     ordered = np.concatenate([(1 - steps) * a + steps * b for a, b in itertools.pairwise(line)])
     ordered = ordered + 0.01 * np.random.default_rng(0).standard_normal(ordered.shape)
-    exact, width = heat_affinity(ordered, 10)
+    exact, width = heat_graph(ordered, 10)
     rows = []
     for overlap in (0, 10, 50):
         graph = HeatGraph(10, width, overlap=overlap)
@@ -211,7 +217,7 @@ def accuracy(n_splits=10, share=0.05):
     y[scene.pixel_indices] = scene.target
     samples = formed(X, scaling_form(X, "standard"))  # of which J-Play builds the graph
     tensor = torch.asarray(samples)
-    exact, width = heat_affinity(samples, 10)
+    exact, width = heat_graph(samples, 10)
     graphs = {
         "exact": exact,
         "inverted file (faiss)": HeatGraph(10, width, "approximate")(samples),
@@ -334,7 +340,7 @@ def traffic():
                 20,
                 1,
                 graph=HeatGraph(n_neighbors=5, bandwidth=0.3),
-                solver=FastSchedule(max_iter=8),
+                solver=FastSolver(max_iter=8),
             )
             seen = EachIteration(lambda: (sent_bytes(c), loopback_bytes(), time.process_time()))
             with seen:
@@ -373,7 +379,7 @@ def weak():
             model = JPlay(
                 n_layers=[80, 40, 20],
                 graph=HeatGraph(n_neighbors=5, bandwidth=0.3),
-                solver=FastSchedule(max_iter=12),
+                solver=FastSolver(max_iter=12),
             )
             with EachIteration(partial(clocks, client)) as seen:
                 model.fit(X, y)
@@ -422,7 +428,7 @@ def plan():
     try:
         with cluster(2, "1GB") as client:
             for sizes in ([20], [140, 80, 20]):
-                model = JPlay(n_layers=sizes, graph=chain_graph, solver=FastSchedule(max_iter=6))
+                model = JPlay(n_layers=sizes, graph=chain_graph, solver=FastSolver(max_iter=6))
                 with EachIteration(lambda: sum(client.run(time.process_time).values())) as seen:
                     model.fit(da.from_zarr(str(folder / "X")), np.tile(y, n_blocks))
                 rows.append((sizes, n_blocks, f"{seen.median_step():.3f}"))
@@ -457,7 +463,7 @@ def memory():
         with cluster(2, "1GB") as client:
             X = da.from_zarr(str(folder / "X"))
             model = JPlay(
-                n_layers=[20], graph=HeatGraph(n_neighbors=5), solver=FastSchedule(max_iter=5)
+                n_layers=[20], graph=HeatGraph(n_neighbors=5), solver=FastSolver(max_iter=5)
             )
             with EachIteration(time.perf_counter) as seen:
                 total, _ = timed(model.fit, X, np.concatenate(labels))

@@ -159,7 +159,7 @@ OFFICE = {
     "subspace alignment, LDA": subspace_alignment,
     "committee": without_adaptation(committee),
     "J-Play": without_adaptation(JPlay),
-    "J-Play, target unlabelled": semi_supervised,
+    "J-Play, target unlabeled": semi_supervised,
     "J-Play, classes tied": aligned,
     "lifted J-Play": without_adaptation(LiftedJPlay),
     "LDA, self-training": self_training(lda),

@@ -97,10 +97,10 @@ def transform():
 
 
 def neighbour_graph():
-    from jplay.numerics.graph import heat_affinity
+    from jplay.blocks.graph import heat_graph
 
     X = np.random.default_rng(4).random((4_000, 200))
-    return lambda: heat_affinity(X, 10), lambda: X @ X.T
+    return lambda: heat_graph(X, 10), lambda: X @ X.T
 
 
 def committee():

@@ -112,7 +112,7 @@ def compressed():
 def small():
     """Whole fits of the published schedule at n = 695, layers 140, 80, 20."""
     import plain_transcription as plain
-    from jplay import JPlay, PaperSchedule
+    from jplay import JPlay, PaperSolver
 
     X, Y, affinity, _ = simulated(695, 200, 20)
     X, y = normalize(X, norm="max"), Y.argmax(axis=1)
@@ -123,7 +123,7 @@ def small():
             model = JPlay(
                 n_layers=layers,
                 graph=affinity,
-                solver=PaperSchedule(max_iter=3, tol=0.0),
+                solver=PaperSolver(max_iter=3, tol=0.0),
                 **PUBLISHED,
             )
             ours = best_of(lambda model=model: model.fit(X, y))
@@ -162,11 +162,11 @@ print(json.dumps(dict(n=n, d=d, r=r, dtype=dtype, solver=solver, processor_s=sec
 
 def schedule(solver, max_iter):
     """A schedule by the name of its solver that ends after some iterations, inner ones too."""
-    from jplay import FastSchedule, PaperSchedule
+    from jplay import FastSolver, PaperSolver
 
     if solver == "fast":
-        return FastSchedule(max_iter=max_iter)
-    return PaperSchedule(max_iter=max_iter, inner_max_iter=max_iter)
+        return FastSolver(max_iter=max_iter)
+    return PaperSolver(max_iter=max_iter, inner_max_iter=max_iter)
 
 
 def in_new_process(n, d, r, solver, max_iter, dtype="float64"):
@@ -197,11 +197,11 @@ def scaling():
 
 def transform():
     """``transform`` and ``predict`` of a million rows against the matrix products alone."""
-    from jplay import FastSchedule, JPlay
+    from jplay import FastSolver, JPlay
 
     X, Y, _, _ = simulated(1_000_000, 200, 20)
     few = slice(0, 500)
-    model = JPlay(20, 1, solver=FastSchedule(max_iter=20)).fit(X[few], Y[few].argmax(axis=1))
+    model = JPlay(20, 1, solver=FastSolver(max_iter=20)).fit(X[few], Y[few].argmax(axis=1))
     maps = np.ascontiguousarray(model.components_.T)
     both = np.ascontiguousarray(model.mean_rule_coef_.T)
     product = best_of(lambda: X @ maps)
@@ -288,10 +288,10 @@ def solvers():
 
 def deep():
     """Five layers on two graphs, with and without the iterations on the first layer alone."""
-    from jplay import FastSchedule, HeatGraph, JPlay
+    from jplay import FastSolver, HeatGraph, JPlay
 
-    whole = {"first_layer_iter": 0, "deep_growth": FastSchedule().growth}
-    schedules = {"first layer first": FastSchedule(), "all layers at once": FastSchedule(**whole)}
+    whole = {"first_layer_iter": 0, "deep_growth": FastSolver().growth}
+    schedules = {"first layer first": FastSolver(), "all layers at once": FastSolver(**whole)}
     rows = []
     for data in ("AR", "Extended Yale-B"):
         X, y, X_test, y_test, bandwidth, last = face_problem(data)
@@ -320,9 +320,9 @@ def deep():
 
 def stopped(solver, settings, X, y, X_test, y_test, max_iter):
     """Seconds, objective, lowest feature and 1-NN accuracy of a fit stopped early."""
-    from jplay import FastSchedule, JPlay, PaperSchedule
+    from jplay import FastSolver, JPlay, PaperSolver
 
-    kind = {"fast": FastSchedule, "paper": PaperSchedule}[solver]
+    kind = {"fast": FastSolver, "paper": PaperSolver}[solver]
     start = time.perf_counter()
     model = JPlay(**settings, solver=kind(max_iter=max_iter)).fit(X, y)
     seconds = time.perf_counter() - start
@@ -351,11 +351,11 @@ def time_to_target(target, settings, X, y, X_test, y_test):
 
 def sweeps():
     """Seconds of a fit of 20 iterations against each size, the others as in the first row."""
-    from jplay import FastSchedule, JPlay
+    from jplay import FastSolver, JPlay
 
     def fit(n=5_000, d=100, r=20, depth=1, threads=1):
         X, Y, affinity, _ = simulated(n, d, r)
-        model = JPlay(r, depth, graph=affinity, solver=FastSchedule(max_iter=20), **PUBLISHED)
+        model = JPlay(r, depth, graph=affinity, solver=FastSolver(max_iter=20), **PUBLISHED)
         with threadpool_limits(threads, "blas"):
             return best_of(lambda: model.fit(X, Y.argmax(axis=1)), 2)
 

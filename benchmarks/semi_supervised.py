@@ -1,4 +1,4 @@
-"""What unlabelled samples bring: Indian Pines by depth, and curves over labels per class.
+"""What unlabeled samples bring: Indian Pines by depth, and curves over labels per class.
 
     python benchmarks/semi_supervised.py > benchmarks/results/semi_supervised.md
 
@@ -21,7 +21,7 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
 
 import jplay
-from jplay import JPlay, Propagation
+from jplay import JPlay, SoftLabelPropagation
 from jplay.datasets import (
     fetch_extended_yale_b,
     fetch_indian_pines,
@@ -45,7 +45,7 @@ def indian_pines_by_depth(n_seeds):
     sets = (X[train], y[train], X[test], y[test])
     print("## Indian Pines, fixed split (695 / 9671), 200 bands, spectral only\n")
     print(
-        f"{N_UNLABELLED} unlabelled pixels chosen from the whole scene; default weights; 1-NN "
+        f"{N_UNLABELLED} unlabeled pixels chosen from the whole scene; default weights; 1-NN "
         f"overall accuracy in %, mean ± standard deviation over {n_seeds} seeds.\n"
     )
     print("| depth | supervised | semi-supervised | worst seed | seeds better | s (sup / semi) |")
@@ -106,7 +106,7 @@ def methods(settings):
     return {
         "J-Play supervised": JPlay(**one),
         "J-Play semi-supervised": JPlay(**one),
-        "J-Play propagation 1": JPlay(unlabelled=Propagation(1.0), **one),
+        "J-Play propagation 1": JPlay(unlabeled=SoftLabelPropagation(1.0), **one),
         "LabelSpreading": LabelSpreading(kernel="knn", n_neighbors=10),
         "SelfTraining(LDA)": SelfTrainingClassifier(lda, threshold=0.9, max_iter=5),
         "SelfTraining(SVM)": SelfTrainingClassifier(svm, threshold=0.9, max_iter=5),
@@ -162,7 +162,7 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
     warnings.simplefilter("ignore", FutureWarning)  # of SVC(probability=True)
     warnings.simplefilter("ignore", RuntimeWarning)  # label spreading of unreached samples
-    print("# What unlabelled samples bring\n")
+    print("# What unlabeled samples bring\n")
     print(
         f"`python benchmarks/semi_supervised.py {' '.join(sys.argv[1:])}`, jplay "
         f"{jplay.__version__}, scikit-learn {sklearn.__version__}, numpy {np.__version__}, "

@@ -119,7 +119,7 @@ def few_labels(X, few, many, n_few, seed):
     hidden = np.where(np.arange(len(train)) < len(labelled), few[train], None)
     classes = np.unique(few)
     codes = np.searchsorted(classes, few)
-    unlabelled = np.where(np.arange(len(train)) < len(labelled), codes[train], -1)
+    unlabeled = np.where(np.arange(len(train)) < len(labelled), codes[train], -1)
 
     def shared(**settings):
         model = MultiTaskJPlay(**settings).fit(X[train], {"few": hidden, "many": many[train]})
@@ -130,7 +130,7 @@ def few_labels(X, few, many, n_few, seed):
         "separate shrinkage LDA": 100 * alone.score(X[held], few[held]),
         "separate JPlay": 100 * JPlay().fit(X[labelled], few[labelled]).score(X[held], few[held]),
         "separate JPlay, all pixels": 100
-        * JPlay().fit(X[train], unlabelled).score(X[held], codes[held]),
+        * JPlay().fit(X[train], unlabeled).score(X[held], codes[held]),
         "product of two LDAs": 100
         * np.mean(
             product(alone, lda().fit(X[train], many[train]), few, many, X[held]) == few[held]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from fuzz.judging import check
-from jplay import FastSchedule, HeatGraph, JPlay, LiftedJPlay
+from jplay import FastSolver, HeatGraph, JPlay, LiftedJPlay
 
 N_THREADS = 200
 MAX_GROWTH = 2**18
@@ -65,7 +65,7 @@ def attack_cluster(rng: np.random.Generator) -> str:
 
     y = np.arange(60) % 3
     X = rng.normal(size=(3, 5))[y] + 0.5 * rng.normal(size=(60, 5))
-    model = JPlay(2, graph=HeatGraph(3, 0.8), solver=FastSchedule(max_iter=12))
+    model = JPlay(2, graph=HeatGraph(3, 0.8), solver=FastSolver(max_iter=12))
     kind = ("worker", "scheduler", "nothing")[rng.integers(3)]
     fatal = int(rng.integers(1, 10))
     settings = {

@@ -17,10 +17,9 @@ from jplay import (
     NPE,
     AutoRULe,
     CanonicalCorrelationForestClassifier,
-    CanonicalCorrelationForestRegressor,
     CrossSensorJPlay,
     DomainJPlay,
-    FastSchedule,
+    FastSolver,
     HeatGraph,
     JPlay,
     JPlayBandSelector,
@@ -30,8 +29,8 @@ from jplay import (
     LiftedJPlay,
     MultiLabelJPlay,
     MultiTaskJPlay,
-    PaperSchedule,
-    Propagation,
+    PaperSolver,
+    SoftLabelPropagation,
     SpatialJPlay,
 )
 from jplay._array_api import to_numpy
@@ -45,9 +44,9 @@ def _jplay(rng):
     schedules = [
         "fast",
         "fast",
-        FastSchedule(max_iter=int(rng.integers(1, 60)), tol=float(rng.choice([1e-8, 1e-4, 0.1]))),
-        FastSchedule(max_iter=1),
-        PaperSchedule(max_iter=2, inner_max_iter=10, mu=float(rng.choice([1e-3, 1.0]))),
+        FastSolver(max_iter=int(rng.integers(1, 60)), tol=float(rng.choice([1e-8, 1e-4, 0.1]))),
+        FastSolver(max_iter=1),
+        PaperSolver(max_iter=2, inner_max_iter=10, mu=float(rng.choice([1e-3, 1.0]))),
     ]
     return JPlay(
         n_components=sizes[rng.integers(len(sizes))],
@@ -63,7 +62,7 @@ def _jplay(rng):
         solver=schedules[rng.choice(5, p=[0.35, 0.25, 0.2, 0.1, 0.1])],
         decision=_one(rng, ["auto", "auto", "centroid", "projection"]),
         class_weight=_one(rng, [None] * 8 + ["balanced", "balanced", {0: 3.0}, {9: -1.0}]),
-        unlabelled=_one(rng, ["auto"] * 6 + [-1, None, Propagation(0.5, 1)]),
+        unlabeled=_one(rng, ["auto"] * 6 + [-1, None, SoftLabelPropagation(0.5, 1)]),
         scaling=_one(rng, ["standard", "standard", "standard", "norm", None]),
         whiten=bool(rng.random() > 0.4),
     )
@@ -159,7 +158,7 @@ ESTIMATORS = {
             refine=bool(rng.random() > 0.3),
             alpha=_weight(rng),
             beta=_weight(rng),
-            solver=FastSchedule(max_iter=20),
+            solver=FastSolver(max_iter=20),
             random_state=SEED,
         ),
     ),
@@ -183,10 +182,6 @@ ESTIMATORS = {
             int(rng.integers(1, 4)), max_depth=_one(rng, [None, 1, 4]), random_state=SEED
         ),
     ),
-    "CanonicalCorrelationForestRegressor": (
-        0.02,
-        lambda rng: CanonicalCorrelationForestRegressor(int(rng.integers(1, 4)), random_state=SEED),
-    ),
     "JPlaySearchCV": (
         0.01,
         lambda rng: JPlaySearchCV(
@@ -200,7 +195,7 @@ ESTIMATORS = {
             radius=int(rng.integers(1, 4)),
             edge_width=_one(rng, [0.1, 1.0, 10.0]),
             smooth_features=bool(rng.random() > 0.5),
-            n_unlabelled=int(rng.integers(0, 20)),
+            n_unlabeled=int(rng.integers(0, 20)),
             head=_one(rng, ["neighbors", "model"]),
             random_state=SEED,
         ),
@@ -382,7 +377,7 @@ def _values(model, X):
 
 def _check_constraints(name, model, X, container, warned):
     rounding = 2e-5 if container == "float32" else 1e-9
-    if name == "JPlay" and not isinstance(model.solver, PaperSchedule):
+    if name == "JPlay" and not isinstance(model.solver, PaperSolver):
         if any("could not be made non-negative" in message for message in warned):
             return
         samples = X.astype(np.float32) if container == "float32" else X
@@ -406,7 +401,6 @@ def _check_constraints(name, model, X, container, warned):
         check(np.allclose(lengths, 1, atol=1e-4), "directions of LPP are not of unit length")
 
 
-REGRESSORS = ("CanonicalCorrelationForestRegressor",)
 SEVERAL_FITS = ("CrossSensorJPlay", "DomainJPlay", "MultiTaskJPlay")
 """Rounding decides which samples join a later fit, or how far tasks draw together."""
 INVARIANT_TO_UNITS = ("JPlay", "LiftedJPlay", "JPlayCommittee")
@@ -414,9 +408,9 @@ INVARIANT_TO_UNITS = ("JPlay", "LiftedJPlay", "JPlayCommittee")
 
 def _check_invariance(rng, name, model, X, y, ties):
     """Order of samples, unit and precision do not change what is predicted with a clear margin."""
-    if not hasattr(model, "predict") or name in ("JPlaySearchCV", *SEVERAL_FITS, *REGRESSORS):
+    if not hasattr(model, "predict") or name in ("JPlaySearchCV", *SEVERAL_FITS):
         return
-    if name == "JPlay" and (model.scaling is None or isinstance(model.solver, PaperSchedule)):
+    if name == "JPlay" and (model.scaling is None or isinstance(model.solver, PaperSolver)):
         return
     if name == "JPlay" and model.constraints not in ("both", "nonnegative"):
         return  # the start may be a saddle point, which rounding leaves to one side or the other

@@ -21,14 +21,14 @@ from jplay import (
     AutoRULe,
     CrossSensorJPlay,
     DomainJPlay,
-    FastSchedule,
+    FastSolver,
     HeatGraph,
     JPlay,
     JPlayBandSelector,
     LabelPenalty,
     MultiTaskJPlay,
-    PaperSchedule,
-    Propagation,
+    PaperSolver,
+    SoftLabelPropagation,
 )
 from jplay._array_api import to_numpy
 from jplay.blocks import partition_affinity
@@ -49,10 +49,10 @@ RICH = np.hstack([X, X[:, ::2] ** 2])
 WEIGHT = 0.2 + _RNG.random(N_SAMPLES)
 GRAPH = HeatGraph(n_neighbors=5, bandwidth=0.7)
 MATRIX = GRAPH(X)
-FAST = FastSchedule(max_iter=8)
+FAST = FastSolver(max_iter=8)
 # The published first penalty, 0.001, magnifies rounding ten billion times if the samples lie around
 # the origin, as standardised ones do: early steps hardly feel the constraints.
-PAPER = PaperSchedule(max_iter=2, inner_max_iter=8, mu=1.0)
+PAPER = PaperSolver(max_iter=2, inner_max_iter=8, mu=1.0)
 
 HIDDEN = np.arange(N_SAMPLES) % 4 == 1
 LABELS = np.stack([CLASSES % 2, CLASSES // 2, (X[:, 0] > 0.5).astype(int)], axis=1)
@@ -192,14 +192,14 @@ CASES = [
     _jplay("hidden classes", "hidden classes"),
     _jplay("hidden classes with weights", "hidden classes", weighted=True, class_weight={0: 2.0}),
     _jplay("hidden labels", "hidden labels"),
-    _jplay("unlabelled=None", "hidden classes", unlabelled=None),
-    _jplay("unlabelled=-1", "hidden classes", unlabelled=-1),
+    _jplay("unlabeled=None", "hidden classes", unlabeled=None),
+    _jplay("unlabeled=-1", "hidden classes", unlabeled=-1),
     *(
         _jplay(
-            f"Propagation of {targets}",
+            f"SoftLabelPropagation of {targets}",
             targets,
-            unlabelled=Propagation(0.5, 1),
-            refused={"blocks": "unlabelled"},
+            unlabeled=SoftLabelPropagation(0.5, 1),
+            refused={"blocks": "unlabeled"},
         )
         for targets in ("hidden classes", "hidden labels")
     ),
@@ -209,7 +209,7 @@ CASES = [
         for name, blamed, settings in [
             ("sample_weight", "sample_weight", {"weighted": True, "solver": PAPER}),
             ("class_weight", "class_weight", {"class_weight": {1: 3.0}, "solver": PAPER}),
-            ("hidden classes", "unlabelled", {"targets": "hidden classes", "solver": PAPER}),
+            ("hidden classes", "unlabeled", {"targets": "hidden classes", "solver": PAPER}),
         ]
     ),
     *(

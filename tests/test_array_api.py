@@ -29,7 +29,7 @@ PROGRAM = textwrap.dedent(
     settings = {
         "JPlay": dict(n_components=8, n_layers=2),
         "JPlay-published": dict(
-            n_components=8, n_layers=2, solver=jplay.PaperSchedule(max_iter=3), scaling=None
+            n_components=8, n_layers=2, solver=jplay.PaperSolver(max_iter=3), scaling=None
         ),
         "JPlay-linear": dict(n_components=8, n_layers=1, scaling=None, whiten=False),
         "AutoRULe": dict(n_components=8),

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 
-from jplay import LPP, AutoRULe, FastSchedule, HeatGraph, JPlay, PaperSchedule, Propagation
+from jplay import LPP, AutoRULe, FastSolver, HeatGraph, JPlay, PaperSolver, SoftLabelPropagation
 from jplay.exceptions import CollapsedSolutionError
 
 ESTIMATORS = {
     "JPlay": JPlay(n_layers=2, graph=HeatGraph(n_neighbors=5)),
     "JPlay by the paper": JPlay(
-        n_layers=2, graph=HeatGraph(n_neighbors=5), solver=PaperSchedule(max_iter=3)
+        n_layers=2, graph=HeatGraph(n_neighbors=5), solver=PaperSolver(max_iter=3)
     ),
     "AutoRULe": AutoRULe(graph=HeatGraph(n_neighbors=5)),
     "LPP": LPP(graph=HeatGraph(n_neighbors=5)),
@@ -229,8 +229,8 @@ ERRORS = [
             ("scaling", "minmax", ("JPlay",)),
             ("whiten", "no", ("JPlay",)),
             ("class_weight", "equal", ("JPlay",)),
-            ("unlabelled", 0, ("JPlay",)),
-            ("unlabelled", "none", ("JPlay",)),
+            ("unlabeled", 0, ("JPlay",)),
+            ("unlabeled", "none", ("JPlay",)),
         ]
     ),
     # Graphs
@@ -335,25 +335,25 @@ def test_bad_input_raises_a_clear_error(case, name):
         (HeatGraph, {"bandwidth": True}, "'median' or above 0, got True"),
         (HeatGraph, {"bandwidth": None}, "'median' or above 0, got None"),
         (HeatGraph, {"method": "cosine"}, "one of ('auto', 'exact', 'approximate'), got 'cosine'"),
-        (Propagation, {"weight": 0.0}, "above 0, got 0.0"),
-        (Propagation, {"weight": -1}, "above 0, got -1"),
-        (Propagation, {"weight": np.nan}, "above 0, got nan"),
-        (Propagation, {"weight": "half"}, "above 0, got 'half'"),
-        (Propagation, {"rounds": 0}, "a whole number of at least 1, got 0"),
-        (Propagation, {"rounds": 1.5}, "a whole number of at least 1, got 1.5"),
-        (Propagation, {"marker": 0}, "'auto' or -1, got 0"),
-        (Propagation, {"marker": None}, "'auto' or -1, got None"),
-        (FastSchedule, {"max_iter": 0}, "a positive integer, got 0"),
-        (FastSchedule, {"max_iter": 2.5}, "a positive integer, got 2.5"),
-        (FastSchedule, {"tol": -1.0}, "a non-negative number, got -1.0"),
-        (FastSchedule, {"damping": "much"}, "a positive number, got 'much'"),
-        (FastSchedule, {"growth": 0.5}, "a number of at least 1, got 0.5"),
-        (PaperSchedule, {"max_iter": 0}, "a positive integer, got 0"),
-        (PaperSchedule, {"tol": -1.0}, "a non-negative number, got -1.0"),
-        (PaperSchedule, {"inner_max_iter": 0}, "a positive integer, got 0"),
-        (PaperSchedule, {"inner_tol": -1.0}, "a non-negative number, got -1.0"),
-        (PaperSchedule, {"eta": -0.1}, "a non-negative number, got -0.1"),
-        (PaperSchedule, {"pretraining": "yes"}, "a bool, got 'yes'"),
+        (SoftLabelPropagation, {"weight": 0.0}, "above 0, got 0.0"),
+        (SoftLabelPropagation, {"weight": -1}, "above 0, got -1"),
+        (SoftLabelPropagation, {"weight": np.nan}, "above 0, got nan"),
+        (SoftLabelPropagation, {"weight": "half"}, "above 0, got 'half'"),
+        (SoftLabelPropagation, {"rounds": 0}, "a whole number of at least 1, got 0"),
+        (SoftLabelPropagation, {"rounds": 1.5}, "a whole number of at least 1, got 1.5"),
+        (SoftLabelPropagation, {"marker": 0}, "'auto' or -1, got 0"),
+        (SoftLabelPropagation, {"marker": None}, "'auto' or -1, got None"),
+        (FastSolver, {"max_iter": 0}, "a positive integer, got 0"),
+        (FastSolver, {"max_iter": 2.5}, "a positive integer, got 2.5"),
+        (FastSolver, {"tol": -1.0}, "a non-negative number, got -1.0"),
+        (FastSolver, {"damping": "much"}, "a positive number, got 'much'"),
+        (FastSolver, {"growth": 0.5}, "a number of at least 1, got 0.5"),
+        (PaperSolver, {"max_iter": 0}, "a positive integer, got 0"),
+        (PaperSolver, {"tol": -1.0}, "a non-negative number, got -1.0"),
+        (PaperSolver, {"inner_max_iter": 0}, "a positive integer, got 0"),
+        (PaperSolver, {"inner_tol": -1.0}, "a non-negative number, got -1.0"),
+        (PaperSolver, {"eta": -0.1}, "a non-negative number, got -0.1"),
+        (PaperSolver, {"pretraining": "yes"}, "a bool, got 'yes'"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-from jplay import FastSchedule, HeatGraph, JPlay
+from jplay import FastSolver, HeatGraph, JPlay
 from jplay.blocks import partition_affinity
 from jplay.numerics.rows import formed
 from jplay.problems.first_layer import scaling_form
@@ -91,7 +91,7 @@ def reference_fit(X, y, rows, graph=GRAPH, **settings):
 @pytest.mark.parametrize("how", ["kept", "read again", "persisted"])
 def test_fit_on_a_cluster_equals_the_fit_in_memory(client, how, monkeypatch):
     X, y = made_samples(4000, 20)
-    schedule = FastSchedule(max_iter=25)
+    schedule = FastSolver(max_iter=25)
     settings = {"n_components": 3, "n_layers": 2, "solver": schedule}
     lazy = chunked(X, 500)
     if how == "read again":
@@ -112,7 +112,7 @@ def test_large_fit_on_a_cluster_equals_the_fit_in_memory(client):
     X = lazy.compute()
     y = (X[:, :4] @ np.arange(4) > np.median(X[:, :4] @ np.arange(4))).astype(int)
     graph = HeatGraph(n_neighbors=5, bandwidth=WIDTH)
-    settings = {"graph": graph, "n_layers": [20, 10], "solver": FastSchedule(max_iter=8)}
+    settings = {"graph": graph, "n_layers": [20, 10], "solver": FastSolver(max_iter=8)}
     model = JPlay(**settings).fit(lazy, y)
     assert_same_fit(model, reference_fit(X, y, 1000, **settings), atol=1e-6)
 
@@ -127,7 +127,7 @@ def test_traffic_of_an_iteration_does_not_depend_on_the_number_of_samples(client
         X, y = made_samples(n_samples, 40)
         totals = []
         with EachIteration(lambda totals=totals: totals.append(sent())):
-            JPlay(10, 1, graph=GRAPH, solver=FastSchedule(max_iter=8)).fit(
+            JPlay(10, 1, graph=GRAPH, solver=FastSolver(max_iter=8)).fit(
                 chunked(X, 500), chunked(y, 500)
             )
         per_iteration.append(np.median(np.diff(totals)))
@@ -142,7 +142,7 @@ def test_traffic_of_an_iteration_does_not_depend_on_the_number_of_samples(client
 def test_worker_that_dies_does_not_change_the_result(client, iteration, monkeypatch):
     monkeypatch.setattr("jplay.blocks.samples._LINEAGE", 5)
     X, y = made_samples(4000, 20)
-    settings = {"n_components": 3, "n_layers": 2, "solver": FastSchedule(max_iter=20)}
+    settings = {"n_components": 3, "n_layers": 2, "solver": FastSolver(max_iter=20)}
     reference = reference_fit(X, y, 500, **settings)
     client.wait_for_workers(2)
     passed = []
@@ -181,7 +181,7 @@ def test_threads_can_be_asked_for_beside_a_cluster(client):
 
     with dask.config.set(scheduler="threads"):
         lazy = chunked(X, 500).map_blocks(counted, meta=X[:0])
-        JPlay(3, 1, solver=FastSchedule(max_iter=2)).fit(lazy, chunked(y, 500))
+        JPlay(3, 1, solver=FastSolver(max_iter=2)).fit(lazy, chunked(y, 500))
     assert set(blocks) == {os.getpid()}
 
 
@@ -196,7 +196,7 @@ def test_cluster_that_is_gone_is_one_clear_error(iteration):
         if count == iteration:
             cluster.sync(cluster.scheduler.close)
 
-    model = JPlay(3, graph=GRAPH, solver=FastSchedule(max_iter=20))
+    model = JPlay(3, graph=GRAPH, solver=FastSolver(max_iter=20))
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
         distributed.LocalCluster(

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from jplay import LPP, AutoRULe, FastSchedule, HeatGraph, JPlay, PaperSchedule, Propagation
+from jplay import LPP, AutoRULe, FastSolver, HeatGraph, JPlay, PaperSolver, SoftLabelPropagation
 from jplay.blocks import blocked, partition_affinity
 from jplay.numerics.rows import formed
 from jplay.problems.first_layer import scaling_form
@@ -16,7 +16,7 @@ da = pytest.importorskip("dask.array")
 SIZES = [300, 200, 400]
 WIDTH = 0.7
 GRAPH = HeatGraph(bandwidth=WIDTH)
-QUICK = {"solver": FastSchedule(max_iter=25)}
+QUICK = {"solver": FastSolver(max_iter=25)}
 
 
 @pytest.fixture(scope="module")
@@ -70,19 +70,19 @@ def test_fit_on_a_dask_array_equals_the_fit_in_memory(samples, scheduler):
         {},
         {"scaling": "norm"},
         {"scaling": None},
-        {"scaling": None, "solver": PaperSchedule(inner_max_iter=40, max_iter=3)},
-        {"solver": PaperSchedule(inner_max_iter=40, max_iter=3, mu=1.0)},
+        {"scaling": None, "solver": PaperSolver(inner_max_iter=40, max_iter=3)},
+        {"solver": PaperSolver(inner_max_iter=40, max_iter=3, mu=1.0)},
         {"constraints": "unit_ball"},
         {
             "constraints": "nonnegative",
-            "solver": PaperSchedule(inner_max_iter=20, max_iter=2, mu=1.0),
+            "solver": PaperSolver(inner_max_iter=20, max_iter=2, mu=1.0),
         },
         {"reconstruction": False},
     ],
 )
 def test_every_variant_of_the_model_fits_in_blocks(samples, settings):
     X, y = samples
-    settings = {"solver": FastSchedule(max_iter=15)} | settings
+    settings = {"solver": FastSolver(max_iter=15)} | settings
     graph = graph_of_blocks(X, scaling=settings.get("scaling", "standard"))
     reference = JPlay(3, 2, graph=graph, **settings).fit(X, y)
     model = JPlay(3, 2, **settings, graph=GRAPH).fit(dask_array(X), dask_array(y))
@@ -103,7 +103,7 @@ def test_memory_map_and_zarr_equal_the_fit_in_memory(samples, tmp_path):
     stored[:] = X
     sizes = [400, 400, 100]
     graph = graph_of_blocks(X, sizes)
-    reference = JPlay(3, 2, graph=graph, solver=FastSchedule(max_iter=25)).fit(X, y)
+    reference = JPlay(3, 2, graph=graph, solver=FastSolver(max_iter=25)).fit(X, y)
     assert_same_fit(in_blocks(blocked(stored, rows=400), y), reference)
 
     chunked = zarr.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(400, 15), dtype=X.dtype)
@@ -115,7 +115,7 @@ def test_memory_map_and_zarr_equal_the_fit_in_memory(samples, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "solver", [FastSchedule(max_iter=20), PaperSchedule(inner_max_iter=20, max_iter=2, mu=1.0)]
+    "solver", [FastSolver(max_iter=20), PaperSolver(inner_max_iter=20, max_iter=2, mu=1.0)]
 )
 def test_blocks_of_another_array_library_stay_in_it(samples, solver):
     xp = pytest.importorskip("array_api_strict")
@@ -190,7 +190,7 @@ def test_whole_rule_in_blocks_is_that_in_memory(samples):
 
 def test_median_bandwidth_is_that_of_all_blocks_together(samples):
     X, y = samples
-    model = JPlay(3, 1, solver=FastSchedule(max_iter=1)).fit(dask_array(X), dask_array(y))
+    model = JPlay(3, 1, solver=FastSolver(max_iter=1)).fit(dask_array(X), dask_array(y))
     distances = []
     for rows in np.split(formed(X, scaling_form(X, "standard")), np.cumsum(SIZES)[:-1]):
         squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
@@ -389,7 +389,7 @@ def test_fits_without_labels_work_in_blocks(samples, make):
     [
         (lambda: JPlay("auto"), None, "`n_components` should be a number for samples in blocks"),
         (lambda: JPlay(3, "auto"), None, "`n_layers` should be a number for samples in blocks"),
-        (lambda: JPlay(3, unlabelled=Propagation()), None, "`unlabelled` should be"),
+        (lambda: JPlay(3, unlabeled=SoftLabelPropagation()), None, "`unlabeled` should be"),
         (lambda: JPlay(3), WEIGHTS[:5], "`sample_weight` should have 900 rows"),
         (lambda: JPlay(3), -WEIGHTS, "`sample_weight` should hold"),
         (lambda: JPlay(3, solver="paper"), WEIGHTS, "`solver` should be 'fast'"),

@@ -5,14 +5,10 @@ import sys
 import numpy as np
 import pytest
 
+from graphs import gram_error, heat_affinity
 from jplay.blocks import HeatGraph, graph_quality, partition_affinity
-from jplay.blocks.graph import approximate_neighbors, gram_error, neighbors
-from jplay.numerics.graph import (
-    heat_affinity,
-    laplacian_gram,
-    nearest_neighbors,
-    neighbor_graph,
-)
+from jplay.blocks.graph import approximate_neighbors, neighbors
+from jplay.numerics.graph import laplacian_gram, nearest_neighbors, neighbor_graph
 from jplay.problems.graphs import build_affinity
 
 

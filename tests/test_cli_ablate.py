@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 from typer.testing import CliRunner
 
-from jplay import JPlay, PaperSchedule
+from jplay import JPlay, PaperSolver
 from jplay.cli._app import app
 from jplay.datasets import split_per_class
 from jplay.experiments import ablation_recipe
@@ -47,7 +47,7 @@ def test_labels_matter_most(study):
         ("no unit ball", {"constraints": "nonnegative"}),
         (
             "published schedule, no pre-training",
-            {"solver": PaperSchedule(max_iter=20, inner_max_iter=200, pretraining=False)},
+            {"solver": PaperSolver(max_iter=20, inner_max_iter=200, pretraining=False)},
         ),
     ],
 )
@@ -76,8 +76,8 @@ def test_pretraining_can_be_left_out():
     X, y = load_digits(return_X_y=True)
     X, y = X[:120] / 16, y[:120]
     settings = {"n_components": 6, "n_layers": 2, "scaling": None}
-    with_it = JPlay(**settings, solver=PaperSchedule(max_iter=3)).fit(X, y)
-    without = JPlay(**settings, solver=PaperSchedule(max_iter=3, pretraining=False)).fit(X, y)
+    with_it = JPlay(**settings, solver=PaperSolver(max_iter=3)).fit(X, y)
+    without = JPlay(**settings, solver=PaperSolver(max_iter=3, pretraining=False)).fit(X, y)
     assert len(with_it.result_.pretraining) == 2
     assert without.result_.pretraining == []
     assert not np.allclose(with_it.components_, without.components_)

@@ -22,7 +22,7 @@ from jplay.core.samples import Block, Samples, compute_moments, wrap_arrays
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.pretraining import locality_preserving_projections
 from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import PaperSchedule
+from jplay.solvers.schedules import PaperSolver
 from jplay.solvers.solve import solve
 
 BOTH = {"nonnegative": True, "unit_ball": True}
@@ -114,7 +114,7 @@ def test_the_old_solver_gives_the_same(pretraining, layer_sizes, constraints, re
         samples,
         layer_sizes,
         ModelSettings(gamma=0.5, **weights),
-        PaperSchedule(**options, eta=eta),
+        PaperSolver(**options, eta=eta),
         projections=problem.start,
     )
     objective = Objective(penalty=Ridge(0.5), **weights)
@@ -143,7 +143,7 @@ def test_the_old_solver_without_ridge_gives_the_same():
         ArraySamples(X, Y, scipy.sparse.csr_array(affinity)),
         [6, 3],
         ModelSettings(alpha=1.0, beta=0.01, gamma=0.0),
-        PaperSchedule(**options),
+        PaperSolver(**options),
         projections=problem.start,
     )
     objective = Objective(alpha=1.0, beta=0.01, penalty=Ridge(0.0))

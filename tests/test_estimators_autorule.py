@@ -8,9 +8,9 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import plain_transcription as plain
+from graphs import heat_affinity
 from jplay import AutoRULe, HeatGraph
 from jplay.exceptions import CollapsedSolutionError
-from jplay.numerics.graph import heat_affinity
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from jplay import FastSchedule, JPlayBandSelector
+from jplay import FastSolver, JPlayBandSelector
 from jplay.datasets import make_hyperspectral_scene
 
-CHEAP = FastSchedule(max_iter=60)
+CHEAP = FastSolver(max_iter=60)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -116,7 +116,7 @@ def test_number_of_bands(wine, n, expected):
 
 def test_more_features_than_samples():
     X, y = load_digits(return_X_y=True)
-    found = JPlayBandSelector(4, solver=FastSchedule(max_iter=20)).fit(X[:40], y[:40])
+    found = JPlayBandSelector(4, solver=FastSolver(max_iter=20)).fit(X[:40], y[:40])
     assert found.get_support().sum() == 4
 
 
@@ -145,7 +145,7 @@ def test_blocks_give_the_choice_of_memory(wine):
         {"beta": 1.0},
         {"gamma": 1.0},
         {"n_components": 2},
-        {"solver": FastSchedule(max_iter=5)},
+        {"solver": FastSolver(max_iter=5)},
         {"feature_costs": np.arange(1.0, 14.0)},
     ],
     ids=lambda parameters: next(iter(parameters)),

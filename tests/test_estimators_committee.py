@@ -219,9 +219,9 @@ def test_samples_without_label_take_part_if_they_help_clearly(monkeypatch):
     partly = np.where(np.isin(rows, few), y[rows], -1)
     model = JPlayCommittee(4, n_landmarks=200, random_state=0)
     alone = clone(model).fit(X[few], y[few])
-    assert not alone.uses_unlabelled_
+    assert not alone.uses_unlabeled_
     helped = clone(model).fit(X[rows], partly)
-    assert helped.uses_unlabelled_
+    assert helped.uses_unlabeled_
     assert_array_equal(helped.classes_, np.arange(10))
     assert {member.neighbors.shape[0] for member in helped.members_} == {len(few)}
     assert {member.chain.read_out.shape[0] for member in helped.members_} == {200}
@@ -231,7 +231,7 @@ def test_samples_without_label_take_part_if_they_help_clearly(monkeypatch):
     monkeypatch.setattr("jplay.estimators._committee.CLEAR_GAIN", 0.0)
     model = JPlayCommittee(2, views=["plain"], random_state=0)
     hidden = clone(model).fit(X[rows], partly)
-    assert not hidden.uses_unlabelled_
+    assert not hidden.uses_unlabeled_
     assert {member.chain.read_out.shape[0] for member in hidden.members_} == {len(few)}
     weightless = model.fit(X[rows], y[rows], (partly >= 0).astype(float))
     assert_array_equal(weightless.predict(X[test]), hidden.predict(X[test]))
@@ -242,7 +242,7 @@ def test_minus_one_is_a_class_if_nothing_is_missing():
     signs = JPlayCommittee(3, random_state=0).fit(X, 2 * y - 1)
     assert_array_equal(signs.classes_, [-1, 1])
     assert signs.score(X_test, 2 * y_test - 1) > 0.85
-    three = JPlayCommittee(3, random_state=0, unlabelled=None).fit(X, np.where(X[:, 0] > 20, 2, -y))
+    three = JPlayCommittee(3, random_state=0, unlabeled=None).fit(X, np.where(X[:, 0] > 20, 2, -y))
     assert_array_equal(three.classes_, [-1, 0, 2])
 
 

@@ -24,10 +24,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from jplay import FastSchedule, HeatGraph, JPlay, LabelPenalty, PaperSchedule
+import contract
+from graphs import heat_affinity
+from jplay import FastSolver, HeatGraph, JPlay, LabelPenalty, PaperSolver
 from jplay.exceptions import CollapsedSolutionError
 from jplay.numerics.discriminant import class_moments, shrunk_covariance, tuned_covariance
-from jplay.numerics.graph import heat_affinity
 
 IRIS, IRIS_TARGET = load_iris(return_X_y=True)
 COLLAPSING = {"beta": 1e6, "reconstruction": False}
@@ -94,7 +95,7 @@ def test_training_features_fulfil_the_constraints_at_every_layer(digits, digits_
 def test_transform_layers_ends_in_transform_without_whitening(digits, scaling):
     X, y = digits
     model = JPlay(
-        n_layers=[20, 10], scaling=scaling, whiten=False, solver=FastSchedule(max_iter=2)
+        n_layers=[20, 10], scaling=scaling, whiten=False, solver=FastSolver(max_iter=2)
     ).fit(X, y)
     layers = model.transform_layers(X)
     assert [Z.shape[1] for Z in layers] == [20, 10]
@@ -204,7 +205,7 @@ def test_methods_before_fit_raise(method):
 def test_binary_targets(labels, decision):
     X, y = IRIS[:100], labels[(IRIS_TARGET[:100] > 0).astype(int)]
     model = JPlay(
-        n_components=2, n_layers=2, decision=decision, solver=FastSchedule(max_iter=5)
+        n_components=2, n_layers=2, decision=decision, solver=FastSolver(max_iter=5)
     ).fit(X, y)
     np.testing.assert_array_equal(model.classes_, labels)
     assert model.coef_.shape == (2, 2)
@@ -217,8 +218,8 @@ def test_binary_targets(labels, decision):
 
 def test_string_classes_give_the_fit_of_their_codes():
     names = np.array(["setosa", "versicolor", "virginica"])[IRIS_TARGET]
-    by_name = JPlay(n_components=3, n_layers=1, solver=FastSchedule(max_iter=5)).fit(IRIS, names)
-    by_code = JPlay(n_components=3, n_layers=1, solver=FastSchedule(max_iter=5)).fit(
+    by_name = JPlay(n_components=3, n_layers=1, solver=FastSolver(max_iter=5)).fit(IRIS, names)
+    by_code = JPlay(n_components=3, n_layers=1, solver=FastSolver(max_iter=5)).fit(
         IRIS, IRIS_TARGET
     )
     np.testing.assert_array_equal(by_name.components_, by_code.components_)
@@ -226,7 +227,7 @@ def test_string_classes_give_the_fit_of_their_codes():
 
 
 def test_column_vector_target_is_raveled_with_a_warning():
-    model = JPlay(n_components=3, n_layers=1, solver=FastSchedule(max_iter=2))
+    model = JPlay(n_components=3, n_layers=1, solver=FastSolver(max_iter=2))
     with pytest.warns(UserWarning, match="column-vector y"):
         model.fit(IRIS, IRIS_TARGET[:, None])
     assert model.predict(IRIS).shape == (150,)
@@ -234,7 +235,7 @@ def test_column_vector_target_is_raveled_with_a_warning():
 
 def test_multilabel_targets_dense_and_sparse(multilabel):
     X, Y = multilabel
-    model = JPlay(n_layers=[10, 5], alpha=100.0, gamma=0.01, solver=FastSchedule(max_iter=5)).fit(
+    model = JPlay(n_layers=[10, 5], alpha=100.0, gamma=0.01, solver=FastSolver(max_iter=5)).fit(
         X, Y
     )
     predicted = model.predict(X)
@@ -266,7 +267,7 @@ def test_decision_by_class_means_does_not_mask_the_middle_class():
 
 def test_projection_decision_is_the_largest_output_of_the_label_projection(digits):
     X, y = digits
-    model = JPlay(n_layers=[20, 10], decision="projection", solver=FastSchedule(max_iter=3)).fit(
+    model = JPlay(n_layers=[20, 10], decision="projection", solver=FastSolver(max_iter=3)).fit(
         X, y
     )
     scores = model.transform_layers(X)[-1] @ model.coef_.T
@@ -291,7 +292,7 @@ def test_projection_decision_is_the_largest_output_of_the_label_projection(digit
 def test_layer_sizes(parameters, expected):
     rng = np.random.default_rng(0)
     X, y = rng.random((40, 12)), np.arange(40) % 3
-    model = JPlay(**parameters, solver=FastSchedule(max_iter=1)).fit(X, y)
+    model = JPlay(**parameters, solver=FastSolver(max_iter=1)).fit(X, y)
     assert model.layer_sizes_ == expected
     assert all(isinstance(size, int) for size in model.layer_sizes_)
     assert model.transform(X).shape == (40, expected[-1])
@@ -300,9 +301,9 @@ def test_layer_sizes(parameters, expected):
 def test_default_components_follow_the_rank():
     rng = np.random.default_rng(0)
     X = rng.random((50, 4)) @ rng.random((4, 30))
-    model = JPlay(n_layers=2, solver=FastSchedule(max_iter=3)).fit(X, np.arange(50) % 2)
+    model = JPlay(n_layers=2, solver=FastSolver(max_iter=3)).fit(X, np.arange(50) % 2)
     assert model.layer_sizes_ == [4, 4]
-    wide = JPlay(n_layers=2, solver=FastSchedule(max_iter=1)).fit(
+    wide = JPlay(n_layers=2, solver=FastSolver(max_iter=1)).fit(
         rng.random((80, 50)), np.arange(80) % 2
     )
     assert wide.layer_sizes_[-1] == 30
@@ -318,6 +319,21 @@ def test_centred_samples_get_an_affine_first_layer(digits):
     assert Z.min() > -1e-6
     assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
     assert model.score(X, y) > 0.9
+
+
+def test_diverging_iterations_are_refused_with_remedies_that_work():
+    """Long steps at a small penalty diverge under a heavy prediction term."""
+    settings = {"n_components": 3, "n_layers": 3, "graph": HeatGraph(5, 0.7)}
+
+    def fitted(alpha=1e4, mu=0.001, damping=0.001):
+        schedule = FastSolver(mu=mu, damping=damping)
+        return JPlay(alpha=alpha, solver=schedule, **settings).fit(contract.X, contract.CLASSES)
+
+    message = r"diverged: lower `alpha` \(now 10000\), raise `mu` \(now 0.001\) or `damping` \(now"
+    with pytest.raises(CollapsedSolutionError, match=message):
+        fitted()
+    for remedy in ({"alpha": 10.0}, {"mu": 1.0}):
+        assert fitted(**remedy).result_.status.converged
 
 
 @pytest.mark.parametrize("n_layers", [[10], [20, 10]])
@@ -336,7 +352,7 @@ def test_graph_may_be_a_matrix_or_a_function(digits, digits_model):
     X, y = digits
     width = digits_model.bandwidth_
     graph, _ = heat_affinity(X, 10, width)
-    options = {"n_layers": [10], "solver": FastSchedule(max_iter=3), "scaling": None}
+    options = {"n_layers": [10], "solver": FastSolver(max_iter=3), "scaling": None}
     expected = JPlay(**options, graph=HeatGraph(bandwidth=width)).fit(X, y)
     for affinity in (graph, graph.toarray(), lambda samples: heat_affinity(samples, 10, width)[0]):
         model = JPlay(**options, graph=affinity).fit(X, y)
@@ -347,7 +363,7 @@ def test_graph_may_be_a_matrix_or_a_function(digits, digits_model):
 @pytest.mark.parametrize("scaling", [None, "norm", "standard"])
 def test_heat_graph_is_that_of_scaled_samples(digits, scaling):
     X, y = digits
-    model = JPlay(n_layers=[5], scaling=scaling, solver=FastSchedule(max_iter=1)).fit(X, y)
+    model = JPlay(n_layers=[5], scaling=scaling, solver=FastSolver(max_iter=1)).fit(X, y)
     scaled = (X - model.feature_mean_) * model.feature_scale_
     expected, width = heat_affinity(scaled, 10)
     assert model.bandwidth_ == pytest.approx(width, rel=1e-9)
@@ -383,7 +399,7 @@ def test_standard_scaling_centres_and_limits_what_rare_values_reach():
 )
 def test_switches_drop_a_part_of_the_model(digits, switches):
     X, y = digits
-    model = JPlay(n_layers=[20, 10], **switches, solver=FastSchedule(max_iter=10)).fit(X, y)
+    model = JPlay(n_layers=[20, 10], **switches, solver=FastSolver(max_iter=10)).fit(X, y)
     Z = model.transform_layers(X)[-1]
     constraints = switches.get("constraints", "both")
     assert (Z.min() < -1e-3) == (constraints in ("unit_ball", None))
@@ -399,7 +415,7 @@ def test_switches_drop_a_part_of_the_model(digits, switches):
 @pytest.mark.parametrize("name", ["beta", "gamma"])
 def test_zero_weights_work(digits, name):
     X, y = digits
-    model = JPlay(n_layers=[20, 10], **{name: 0}, solver=FastSchedule(max_iter=10)).fit(X, y)
+    model = JPlay(n_layers=[20, 10], **{name: 0}, solver=FastSolver(max_iter=10)).fit(X, y)
     assert np.isfinite(model.transform(X)).all()
     assert model.score(X, y) > 0.9
     if name == "gamma":
@@ -409,7 +425,7 @@ def test_zero_weights_work(digits, name):
 @pytest.mark.parametrize("reconstruction", [True, False])
 def test_pretraining_works_without_its_manifold_term(digits, reconstruction):
     X, y = digits
-    schedule = PaperSchedule(max_iter=2, eta=0.0)
+    schedule = PaperSolver(max_iter=2, eta=0.0)
     model = JPlay(n_layers=[20, 10], reconstruction=reconstruction, solver=schedule).fit(X, y)
     assert np.isfinite(model.transform(X)).all()
     assert model.score(X, y) > 0.8
@@ -417,13 +433,13 @@ def test_pretraining_works_without_its_manifold_term(digits, reconstruction):
 
 def test_all_weights_may_be_zero_at_once(digits):
     X, y = digits
-    model = JPlay(n_layers=[20, 10], beta=0, gamma=0, solver=FastSchedule(max_iter=10)).fit(X, y)
+    model = JPlay(n_layers=[20, 10], beta=0, gamma=0, solver=FastSolver(max_iter=10)).fit(X, y)
     assert model.score(X, y) > 0.9
 
 
 def test_float32_stays_float32(digits):
     X, y = digits
-    model = JPlay(n_layers=[20, 10], solver=FastSchedule(max_iter=5)).fit(X.astype(np.float32), y)
+    model = JPlay(n_layers=[20, 10], solver=FastSolver(max_iter=5)).fit(X.astype(np.float32), y)
     for name in ("components_", "intercept_", "coef_", "class_means_", "first_intercept_"):
         assert getattr(model, name).dtype == np.float32, name
     assert all(theta.dtype == np.float32 for theta in model.projections_)
@@ -432,7 +448,7 @@ def test_float32_stays_float32(digits):
     assert all(layer.dtype == np.float32 for layer in model.transform_layers(X.astype(np.float32)))
     assert model.inverse_transform(Z).dtype == np.float32
     assert model.decision_function(X.astype(np.float32)).dtype == np.float32
-    double = JPlay(n_layers=[20, 10], solver=FastSchedule(max_iter=5)).fit(X, y)
+    double = JPlay(n_layers=[20, 10], solver=FastSolver(max_iter=5)).fit(X, y)
     assert np.mean(double.predict(X) == model.predict(X.astype(np.float32))) > 0.97
 
 
@@ -511,7 +527,7 @@ def test_feature_names_and_pandas_output(digits):
     X, y = digits
     frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
     model = (
-        JPlay(n_layers=[10, 3], solver=FastSchedule(max_iter=2))
+        JPlay(n_layers=[10, 3], solver=FastSolver(max_iter=2))
         .set_output(transform="pandas")
         .fit(frame, y)
     )
@@ -538,7 +554,7 @@ def test_clone_and_pickle_keep_the_model(digits, digits_model):
 def test_pipeline_and_grid_search():
     search = GridSearchCV(
         make_pipeline(
-            StandardScaler(), JPlay(n_components=3, n_layers=1, solver=FastSchedule(max_iter=5))
+            StandardScaler(), JPlay(n_components=3, n_layers=1, solver=FastSolver(max_iter=5))
         ),
         {"jplay__alpha": [1.0, 10.0]},
         cv=2,
@@ -552,7 +568,7 @@ def test_outer_iterations_that_run_out_are_reported(digits):
         r"\(relative change of the objective .*\): increase max_iter or tol=0\.0001\."
     )
     with pytest.warns(ConvergenceWarning, match=message):
-        model = JPlay(n_layers=[20, 10], solver=PaperSchedule(max_iter=2)).fit(*digits)
+        model = JPlay(n_layers=[20, 10], solver=PaperSolver(max_iter=2)).fit(*digits)
     assert model.n_iter_ == 2
     assert not model.result_.status.converged
 
@@ -560,12 +576,12 @@ def test_outer_iterations_that_run_out_are_reported(digits):
 def test_inner_iterations_that_run_out_are_reported(digits):
     message = r"increase inner_max_iter or inner_tol"
     with pytest.warns(ConvergenceWarning, match=message):
-        JPlay(n_layers=[20, 10], solver=PaperSchedule(inner_max_iter=10, tol=0.1)).fit(*digits)
+        JPlay(n_layers=[20, 10], solver=PaperSolver(inner_max_iter=10, tol=0.1)).fit(*digits)
 
 
 def test_logger_tells_every_iteration(digits, caplog):
     with caplog.at_level(logging.INFO, logger="jplay"):
-        model = JPlay(n_layers=[10], solver=FastSchedule(max_iter=3, tol=0))
+        model = JPlay(n_layers=[10], solver=FastSolver(max_iter=3, tol=0))
         model.fit(*digits)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 3
@@ -599,7 +615,7 @@ class Recorder:
 def test_callbacks_follow_the_fit_and_may_stop_it(digits):
     X, y = digits
     recorder = Recorder(stop_after=3)
-    model = JPlay(n_layers=[20, 10], solver=PaperSchedule(tol=0))
+    model = JPlay(n_layers=[20, 10], solver=PaperSolver(tol=0))
     model.set_callbacks(recorder).fit(X, y)
     assert model.n_iter_ == 3
     assert model.result_.status.message == "stopped by a callback"
@@ -621,9 +637,9 @@ def test_callbacks_are_torn_down_after_an_error(digits):
 
 def test_callbacks_do_not_change_the_fit(digits):
     X, y = digits
-    plain = JPlay(n_layers=[20, 10], solver=FastSchedule(max_iter=3)).fit(X, y)
+    plain = JPlay(n_layers=[20, 10], solver=FastSolver(max_iter=3)).fit(X, y)
     watched = (
-        JPlay(n_layers=[20, 10], solver=FastSchedule(max_iter=3))
+        JPlay(n_layers=[20, 10], solver=FastSolver(max_iter=3))
         .set_callbacks(Recorder())
         .fit(X, y)
     )
@@ -631,7 +647,7 @@ def test_callbacks_do_not_change_the_fit(digits):
 
 
 def test_progress_bar_of_scikit_learn(digits, capsys):
-    JPlay(n_layers=[10], solver=FastSchedule(max_iter=3)).set_callbacks(ProgressBar()).fit(*digits)
+    JPlay(n_layers=[10], solver=FastSolver(max_iter=3)).set_callbacks(ProgressBar()).fit(*digits)
     assert "JPlay - fit" in capsys.readouterr().out
 
 
@@ -649,7 +665,7 @@ def test_sample_order_does_not_matter(distinct_digits):
     X, y = distinct_digits
     order = np.random.default_rng(0).permutation(len(X))
     # Every outer iteration magnifies the rounding of sums taken in another order.
-    options = {"n_layers": [20, 10], "solver": FastSchedule(max_iter=2)}
+    options = {"n_layers": [20, 10], "solver": FastSolver(max_iter=2)}
     model = JPlay(**options).fit(X, y)
     shuffled = JPlay(**options).fit(X[order], y[order])
     np.testing.assert_allclose(shuffled.transform(X), model.transform(X), atol=1e-7)
@@ -661,7 +677,7 @@ def test_rotated_features_give_the_same_training_features(distinct_digits, affin
     X, y = distinct_digits
     X = X - X.mean(axis=0) if affine else X
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(64, 64)))[0]
-    schedule = FastSchedule(max_iter=2)
+    schedule = FastSolver(max_iter=2)
     options = {"n_layers": [20, 10], "solver": schedule, "scaling": None, "whiten": False}
     expected = JPlay(**options).fit_transform(X, y)
     rotated = JPlay(**options).fit_transform(X @ rotation, y)
@@ -676,7 +692,7 @@ def test_more_features_than_samples_are_handled_in_the_row_space(affine):
     X += np.eye(3, 8)[y]
     X = X - X.mean(axis=0) if affine else X
     embedding = np.linalg.qr(rng.normal(size=(50, 8)))[0].T
-    schedule = FastSchedule(max_iter=3)
+    schedule = FastSolver(max_iter=3)
     options = {"n_layers": [6, 3], "solver": schedule, "scaling": None, "whiten": False}
     model = JPlay(**options).fit(X, y)
     wide = JPlay(**options).fit(X @ embedding, y)
@@ -687,7 +703,7 @@ def test_more_features_than_samples_are_handled_in_the_row_space(affine):
 
 def test_renamed_and_reordered_classes_permute_the_label_projection(digits):
     X, y = digits
-    options = {"n_layers": [10], "solver": FastSchedule(max_iter=2)}
+    options = {"n_layers": [10], "solver": FastSolver(max_iter=2)}
     model = JPlay(**options).fit(X, y)
     reversed_classes = JPlay(**options).fit(X, 9 - y)
     np.testing.assert_allclose(reversed_classes.coef_[::-1], model.coef_, atol=1e-7)

@@ -8,8 +8,8 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 import plain_transcription as plain
+from graphs import heat_affinity
 from jplay import LPP, HeatGraph
-from jplay.numerics.graph import heat_affinity
 
 
 def make_samples(n_samples=60, n_features=8, seed=0):

@@ -6,7 +6,7 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression, Ridge
 
-from jplay import HeatGraph, JPlayRegressor, PaperSchedule
+from jplay import HeatGraph, JPlayRegressor, PaperSolver
 from jplay.blocks import blocked
 from jplay.numerics.read_out import Regression, ridge_read_out
 
@@ -139,37 +139,9 @@ def test_single_precision_agrees_with_double():
 
 
 def test_the_published_schedule_works():
-    model = JPlayRegressor(4, solver=PaperSchedule(max_iter=3), graph=HeatGraph(5)).fit(X, Y)
+    model = JPlayRegressor(4, solver=PaperSolver(max_iter=3), graph=HeatGraph(5)).fit(X, Y)
     assert len(model.objective_history_) <= 3
     assert model.score(X, Y) > 0.3
-
-
-def test_shares_are_non_negative_and_sum_to_one():
-    rng = np.random.default_rng(0)
-    shares = rng.dirichlet([0.3, 0.3, 0.3], 80)
-    samples = shares @ rng.random((3, 20)) + 0.05 * rng.standard_normal((80, 20))
-    plain = JPlayRegressor().fit(samples[:40], shares[:40])
-    model = JPlayRegressor(shares=True).fit(samples[:40], shares[:40])
-    predicted = model.predict(samples[40:])
-    assert predicted.min() >= 0
-    np.testing.assert_allclose(predicted.sum(axis=1), 1, rtol=1e-12)
-    nearer = np.sum((predicted - shares[40:]) ** 2, axis=1)
-    assert np.all(
-        nearer <= np.sum((plain.predict(samples[40:]) - shares[40:]) ** 2, axis=1) + 1e-12
-    )
-
-
-@pytest.mark.parametrize(
-    ("targets", "message"),
-    [
-        (Y, "got one column"),
-        (np.column_stack([Y, -Y]), "got a smallest entry of"),
-        (np.column_stack([Y, Y]) / 100, "got sums from"),
-    ],
-)
-def test_targets_that_are_no_shares_are_refused(targets, message):
-    with pytest.raises(ValueError, match=message):
-        JPlayRegressor(shares=True).fit(X, targets)
 
 
 @pytest.mark.parametrize(

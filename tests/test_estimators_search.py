@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from jplay import JPlay, JPlaySearchCV, PaperSchedule
+from jplay import JPlay, JPlaySearchCV, PaperSolver
 
 GRID = {"alpha": [0.1, 10.0], "beta": [0.01, 1.0], "n_layers": [1, 2]}
 
@@ -124,7 +124,7 @@ def test_step_that_fails_scores_nan_as_in_grid_search(digits):
 
 
 def test_published_schedule_can_be_searched(digits):
-    base = JPlay(n_components=5, n_layers=1, solver=PaperSchedule(max_iter=2))
+    base = JPlay(n_components=5, n_layers=1, solver=PaperSolver(max_iter=2))
     grid = {"gamma": [0.1, 1.0]}
     actual = JPlaySearchCV(grid, estimator=base, cv=2).fit(*digits)
     assert_same_results(actual, GridSearchCV(base, grid, cv=2).fit(*digits))
@@ -155,12 +155,12 @@ def test_wrong_estimator_is_refused_by_name(digits):
     "base",
     [
         JPlay(n_components=5, n_layers=1, class_weight={0: 5.0}),
-        JPlay(n_components=5, n_layers=1, unlabelled=-1),
+        JPlay(n_components=5, n_layers=1, unlabeled=-1),
     ],
 )
 def test_weights_and_missing_labels_are_not_lost(digits, base):
     X, y = digits
-    if base.unlabelled == -1:
+    if base.unlabeled == -1:
         y = np.where(np.arange(len(y)) % 3 == 0, -1, y)
     grid = {"alpha": [0.1, 10.0]}
     assert_same_results(

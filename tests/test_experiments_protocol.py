@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
-from jplay import FastSchedule, JPlay
+from jplay import FastSolver, JPlay
 from jplay.experiments import _protocol, _steps
 from jplay.experiments._protocol import (
     choose_parameters,
@@ -105,7 +105,7 @@ def test_choice_passes_over_weights_that_cannot_be_fitted(digits, monkeypatch):
     def make(kind, params, seed):
         if params["alpha"] > 1:
             raise np.linalg.LinAlgError("broke down")
-        return JPlay(n_layers=1, n_components=4, solver=FastSchedule(max_iter=3), **params)
+        return JPlay(n_layers=1, n_components=4, solver=FastSolver(max_iter=3), **params)
 
     monkeypatch.setattr(_protocol, "make_method", make)
     search = Search("s", "jplay", {"alpha": [10.0, 1.0]}, n_folds=2)

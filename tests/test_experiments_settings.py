@@ -1,6 +1,6 @@
 import pytest
 
-from jplay import FastSchedule, HeatGraph, JPlay, PaperSchedule
+from jplay import FastSolver, HeatGraph, JPlay, PaperSolver
 from jplay.experiments import estimator_parameters, parse_recipe
 from jplay.experiments._settings import open_tables
 from jplay.experiments._steps import make_method
@@ -59,8 +59,8 @@ def test_graph_and_schedule_become_objects():
     settings = {"bandwidth": 0.1, "solver": "paper", "eta": 0.2, "max_iter": 5}
     model = JPlay(**estimator_parameters(settings))
     assert model.graph == HeatGraph(bandwidth=0.1)
-    assert model.solver == PaperSchedule(eta=0.2, max_iter=5)
-    assert JPlay(**estimator_parameters({"tol": 1e-2})).solver == FastSchedule(tol=1e-2)
+    assert model.solver == PaperSolver(eta=0.2, max_iter=5)
+    assert JPlay(**estimator_parameters({"tol": 1e-2})).solver == FastSolver(tol=1e-2)
 
 
 def test_what_a_recipe_leaves_out_is_as_published():

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg
 from sklearn.cross_decomposition import CCA
 from sklearn.datasets import (
-    load_diabetes,
     load_iris,
     make_classification,
     make_multilabel_classification,
@@ -21,22 +20,13 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jplay
-from jplay.forest import (
-    CanonicalCorrelationForestClassifier,
-    CanonicalCorrelationForestRegressor,
-    _estimators,
-)
+from jplay.forest import CanonicalCorrelationForestClassifier, _estimators
 from jplay.forest._canonical import canonical_directions, orthonormal_basis
-from jplay.forest._targets import ClassTargets, LabelTargets, RealTargets
+from jplay.forest._targets import ClassTargets, LabelTargets
 from jplay.forest._tree import TreeSettings, grow_tree
 
 
-@parametrize_with_checks(
-    [
-        CanonicalCorrelationForestClassifier(15, random_state=0),
-        CanonicalCorrelationForestRegressor(15, random_state=0),
-    ]
-)
+@parametrize_with_checks([CanonicalCorrelationForestClassifier(15, random_state=0)])
 def test_forest_follows_scikit_learn(estimator, check):
     check(estimator)
 
@@ -84,16 +74,11 @@ def test_class_directions_equal_textbook_cca(n_features, n_classes):
     assert_same_directions(directions, expected)
 
 
-@pytest.mark.parametrize("kind", ["labels", "real"])
-def test_other_directions_equal_textbook_cca(kind):
+def test_label_directions_equal_textbook_cca():
     X, _ = class_problem(n_classes=3)
     rng = np.random.default_rng(1)
-    if kind == "labels":
-        Y = (X[:, :3] + rng.normal(size=(len(X), 3)) > 0).astype(float)
-        targets = LabelTargets.of(Y)
-    else:
-        Y = X @ rng.normal(size=(5, 2)) + rng.normal(size=(len(X), 2)) * [1, 100]
-        targets = RealTargets.of(Y)
+    Y = (X[:, :3] + rng.normal(size=(len(X), 3)) > 0).astype(float)
+    targets = LabelTargets.of(Y)
     directions, correlations = canonical_directions(X, *targets.basis(np.arange(len(X))))
     expected, expected_correlations = textbook_cca(X, Y)
     assert_allclose(correlations, expected_correlations, rtol=1e-10)
@@ -173,7 +158,6 @@ def test_gains_equal_brute_force(repeat_rows):
     codes = rng.integers(5, size=40)
     labels = rng.integers(2, size=(40, 3))
     labels[:, 1] = 1
-    reals = rng.normal(size=(40, 2))
     rows = rng.integers(0, 40, 30) if repeat_rows else rng.permutation(40)[:30]
     order = np.array([rng.permutation(30) for _ in range(3)])
 
@@ -182,11 +166,6 @@ def test_gains_equal_brute_force(repeat_rows):
 
     gains = LabelTargets.of(labels).gains(rows, order)
     expected = sum(brute_force_gains(entropy, labels[rows, k], order) for k in range(3))
-    assert_allclose(gains, expected, atol=1e-10)
-
-    gains = RealTargets.of(reals).gains(rows, order)
-    scaled = reals / reals.std(axis=0)
-    expected = brute_force_gains(lambda y: y.var(axis=0).sum(), scaled[rows], order)
     assert_allclose(gains, expected, atol=1e-10)
 
 
@@ -444,24 +423,12 @@ def test_constant_labels_are_predicted():
     assert_array_equal(predicted, Y)
 
 
-def test_regression_explains_a_linear_target_and_several_targets():
-    X, y = load_diabetes(return_X_y=True)
-    forest = CanonicalCorrelationForestRegressor(40, random_state=0)
-    assert cross_val_score(forest, X, y, cv=3).mean() > 0.35
-    both = forest.fit(X, np.column_stack([y, 1e6 * X[:, 2]])).predict(X)
-    assert both.shape == (len(X), 2)
-    assert np.corrcoef(both[:, 0], y)[0, 1] > 0.8
-    assert np.corrcoef(both[:, 1], X[:, 2])[0, 1] > 0.9
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_precision_of_the_input_is_kept(dtype):
     X, y = load_iris(return_X_y=True)
     X = X.astype(dtype)
     classifier = CanonicalCorrelationForestClassifier(5, random_state=0).fit(X, y)
-    regressor = CanonicalCorrelationForestRegressor(5, random_state=0).fit(X[:, 1:], X[:, 0])
     assert classifier.predict_proba(X).dtype == dtype
-    assert regressor.predict(X[:, 1:]).dtype == dtype
 
 
 class Recorder:
@@ -507,9 +474,8 @@ def test_fitted_forest_is_pickled():
     assert_array_equal(copy.predict_proba(X), forest.predict_proba(X))
 
 
-def test_names_are_public():
+def test_name_is_public():
     assert jplay.CanonicalCorrelationForestClassifier is CanonicalCorrelationForestClassifier
-    assert jplay.CanonicalCorrelationForestRegressor is CanonicalCorrelationForestRegressor
 
 
 @st.composite

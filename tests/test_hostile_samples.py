@@ -14,12 +14,12 @@ from jplay import (
     LSQMID,
     NPE,
     AutoRULe,
-    FastSchedule,
+    FastSolver,
     HeatGraph,
     JPlay,
     JPlayCommittee,
     LiftedJPlay,
-    PaperSchedule,
+    PaperSolver,
     SpatialJPlay,
 )
 
@@ -72,7 +72,7 @@ def test_width_beyond_computing_is_refused(bandwidth):
 @pytest.mark.filterwarnings("ignore:JPlay did not converge")
 def test_fast_solver_ends_feasible_however_early(max_iter, n_layers, dtype):
     samples = X.astype(dtype)
-    solver = FastSchedule(max_iter=max_iter)
+    solver = FastSolver(max_iter=max_iter)
     model = JPlay(3, n_layers, solver=solver, whiten=False).fit(samples, y)
     rounding = 50 * np.finfo(dtype).eps
     for features in model.transform_layers(samples):
@@ -116,7 +116,7 @@ def test_image_of_one_pixel_is_refused_and_one_of_two_is_mapped():
 
 
 @pytest.mark.parametrize("alpha", [1e20, 1e300])
-@pytest.mark.parametrize("solver", ["fast", PaperSchedule(max_iter=2, inner_max_iter=10)])
+@pytest.mark.parametrize("solver", ["fast", PaperSolver(max_iter=2, inner_max_iter=10)])
 def test_weights_beyond_computing_are_named(alpha, solver):
     model = JPlay(alpha=alpha, gamma=1.0, scaling=None, solver=solver)
     with pytest.raises(ValueError, match=r"could not be solved.*alpha|iterations diverged"):

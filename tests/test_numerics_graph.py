@@ -7,13 +7,9 @@ from hypothesis.extra.numpy import arrays
 from sklearn.neighbors import NearestNeighbors
 
 import plain_transcription as plain
+from graphs import heat_affinity
 from jplay.numerics import graph
-from jplay.numerics.graph import (
-    heat_affinity,
-    laplacian_gram,
-    median_bandwidth,
-    nearest_neighbors,
-)
+from jplay.numerics.graph import laplacian_gram, median_bandwidth, nearest_neighbors
 
 
 def brute_force_neighbors(X, n_neighbors):

@@ -4,7 +4,8 @@ import pytest
 import scipy.optimize
 
 import plain_transcription as plain
-from jplay.numerics.graph import heat_affinity, laplacian_gram
+from graphs import heat_affinity
+from jplay.numerics.graph import laplacian_gram
 from jplay.numerics.objective import (
     manifold_penalty,
     objective_terms,

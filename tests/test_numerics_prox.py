@@ -9,7 +9,6 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from jplay.numerics.prox import (
     project_constraints,
     project_nonnegative,
-    project_simplex,
     project_unit_ball,
     shrink_columns,
 )
@@ -43,14 +42,6 @@ def test_ball_projection_is_feasible_idempotent_and_scales_rows(V, radius):
         np.testing.assert_allclose(row, expected, rtol=1e-13, atol=1e-300)  # subnormals round
 
 
-@given(MATRICES)
-def test_simplex_projection_gives_shares_and_keeps_them(V):
-    projected = project_simplex(V)
-    assert projected.min() >= 0
-    np.testing.assert_allclose(projected.sum(axis=1), 1, atol=1e-8)  # of entries up to 1e6
-    np.testing.assert_allclose(project_simplex(projected), projected, atol=1e-8)
-
-
 def project_both(V):
     return project_constraints(V, nonnegative=True, unit_ball=True)
 
@@ -65,7 +56,6 @@ def test_no_feasible_point_is_nearer(V, seed):
         (project_nonnegative, np.abs(other)),
         (project_unit_ball, in_ball),
         (project_both, np.abs(in_ball)),
-        (project_simplex, np.abs(other) / np.abs(other).sum(axis=1, keepdims=True)),
     ]:
         projected = project(V)
         angle = np.sum((V - projected) * (feasible - projected))

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jplay import HeatGraph, JPlay, PaperSchedule
-from jplay.numerics.graph import heat_affinity
+from graphs import heat_affinity
+from jplay import HeatGraph, JPlay, PaperSolver
 from jplay.solvers.pretraining import autorule, locality_preserving_projections
 from jplay.solvers.samples import ArraySamples
 from jplay.solvers.schedules import LayerSchedule
@@ -46,7 +46,7 @@ def fitted(number, **schedule):
         beta=case.beta,
         gamma=case.gamma,
         graph=HeatGraph(n_neighbors=case.n_neighbors, bandwidth=case.t),
-        solver=PaperSchedule(eta=case.eta, **schedule),
+        solver=PaperSolver(eta=case.eta, **schedule),
         scaling=None,
         whiten=False,
     )

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 import jplay
+from graphs import heat_affinity
 from jplay import (
     LFDA,
     LPP,
@@ -17,10 +18,9 @@ from jplay import (
     NPE,
     AutoRULe,
     CanonicalCorrelationForestClassifier,
-    CanonicalCorrelationForestRegressor,
     CrossSensorJPlay,
     DomainJPlay,
-    FastSchedule,
+    FastSolver,
     HeatGraph,
     JPlay,
     JPlayBandSelector,
@@ -30,12 +30,11 @@ from jplay import (
     LiftedJPlay,
     MultiLabelJPlay,
     MultiTaskJPlay,
-    PaperSchedule,
-    Propagation,
+    PaperSolver,
+    SoftLabelPropagation,
     SpatialJPlay,
 )
 from jplay.datasets import make_hyperspectral_scene
-from jplay.numerics.graph import heat_affinity
 from jplay.persistence import is_trusted_type, load_model, save_model
 
 pytest.importorskip("skops")
@@ -61,9 +60,9 @@ VARIANTS = {
         (JPlay(3, graph=HeatGraph(5, 0.3)), X, y),
         (JPlay(3, graph=heat_affinity(X, 5)[0]), X, y),
         (JPlay(3, solver="paper"), X, y),
-        (JPlay(3, solver=FastSchedule(max_iter=50)), X, y),
-        (JPlay(3, solver=PaperSchedule(max_iter=3)), X, y),
-        (JPlay(3, unlabelled=Propagation(0.5)), X, PARTLY),
+        (JPlay(3, solver=FastSolver(max_iter=50)), X, y),
+        (JPlay(3, solver=PaperSolver(max_iter=3)), X, y),
+        (JPlay(3, unlabeled=SoftLabelPropagation(0.5)), X, PARTLY),
         (JPlay(3, class_weight={0: 2.0}, decision="projection"), X, y),
         (JPlay(3), X.astype(np.float32), np.array(["a", "b", "c"])[y]),
         (JPlay(3), X_LABELS, Y_LABELS),
@@ -78,9 +77,6 @@ VARIANTS = {
     "CanonicalCorrelationForestClassifier": [
         (CanonicalCorrelationForestClassifier(5, random_state=0), X, y),
         (CanonicalCorrelationForestClassifier(5, random_state=0), X_LABELS, Y_LABELS),
-    ],
-    "CanonicalCorrelationForestRegressor": [
-        (CanonicalCorrelationForestRegressor(5, random_state=0), X[:, 1:], X[:, 0])
     ],
     "JPlaySearchCV": [(JPlaySearchCV({"alpha": [1.0, 10.0]}, estimator=JPlay(3, 1), cv=2), X, y)],
     "JPlayRegressor": [
@@ -165,7 +161,7 @@ def test_every_estimator_saves_and_loads(estimator, samples, targets, tmp_path):
     [
         ("jplay.estimators._jplay.JPlay", True),
         ("jplay.blocks.graph.HeatGraph", True),
-        ("jplay.problems.targets.Propagation", True),
+        ("jplay.problems.targets.SoftLabelPropagation", True),
         ("jplay.blocks.sources.Subgraph", False),
         ("jplay.blocks.executors.LocalExecutor", False),
         ("jplay.estimators._jplay.namespace", False),

@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 
-from jplay import FastSchedule, JPlay
+from jplay import FastSolver, JPlay
 from jplay.exceptions import MissingDependencyError
 from jplay.plotting import plot_convergence, plot_images, plot_subspaces, within_rim
 
@@ -30,7 +30,7 @@ def iris():
 
 @pytest.fixture(scope="module")
 def model(iris):
-    return JPlay(n_components=2, n_layers=[3, 2], solver=FastSchedule(max_iter=6, tol=0)).fit(*iris)
+    return JPlay(n_components=2, n_layers=[3, 2], solver=FastSolver(max_iter=6, tol=0)).fit(*iris)
 
 
 def line(ax, label):

@@ -9,7 +9,6 @@ from jplay.palette import class_colors
 from jplay.plotting import (
     false_color,
     plot_class_map,
-    plot_false_color,
     plot_maps,
     plot_spectra,
     plot_split,
@@ -64,14 +63,6 @@ def test_false_color_of_a_constant_band_is_finite():
 def test_false_color_names_the_wrong_parameter(kwargs, message):
     with pytest.raises(ValueError, match=message):
         false_color(ramp_cube(), **kwargs)
-
-
-def test_plot_false_color_draws_on_the_given_axes():
-    _, ax = pyplot.subplots()
-    assert plot_false_color(ramp_cube(), bands=[1, 2, 3], ax=ax) is ax
-    np.testing.assert_allclose(
-        ax.images[0].get_array(), false_color(ramp_cube(), bands=[1, 2, 3]), atol=1e-12
-    )
 
 
 def test_class_map_gives_each_class_its_colour_and_name():

@@ -8,14 +8,14 @@ import scipy.sparse
 
 from jplay import (
     AutoRULe,
-    FastSchedule,
+    FastSolver,
     HeatGraph,
     JPlay,
     JPlayRegressor,
     JPlaySearchCV,
     MultiTaskJPlay,
-    PaperSchedule,
-    Propagation,
+    PaperSolver,
+    SoftLabelPropagation,
 )
 from jplay.numerics.rows import FormedRows, formed
 from jplay.problems import first_layer, problem
@@ -101,7 +101,7 @@ def test_wide_samples_are_copied(nothing_copied):
     assert first_layer_of(X, "standard")[2].shape == (5, 5)
 
 
-QUICK = {"solver": FastSchedule(max_iter=15), "graph": HeatGraph(5)}
+QUICK = {"solver": FastSolver(max_iter=15), "graph": HeatGraph(5)}
 
 
 def _problem():
@@ -121,9 +121,9 @@ FITS = {
     "given graph": lambda X, y: JPlay(4, **QUICK | {"graph": HeatGraph(5)(X)}).fit(X, y),
     "weights": lambda X, y: JPlay(4, **QUICK).fit(X, y, sample_weight=1.0 + y),
     "published schedule": lambda X, y: JPlay(
-        4, 2, graph=HeatGraph(5), solver=PaperSchedule(max_iter=2, inner_max_iter=5, mu=1.0)
+        4, 2, graph=HeatGraph(5), solver=PaperSolver(max_iter=2, inner_max_iter=5, mu=1.0)
     ).fit(X, y),
-    "labels that spread": lambda X, y: JPlay(4, unlabelled=Propagation(), **QUICK).fit(
+    "labels that spread": lambda X, y: JPlay(4, unlabeled=SoftLabelPropagation(), **QUICK).fit(
         X, _some_missing(y)
     ),
     "layer without labels": lambda X, y: AutoRULe(4, graph=HeatGraph(5)).fit(X - X.mean()),
@@ -162,7 +162,7 @@ def test_fit_with_default_scaling_does_not_copy_many_samples(dtype, monkeypatch)
     chain = scipy.sparse.diags_array(
         [np.ones(n_samples - 1)] * 2, offsets=[-1, 1], shape=(n_samples, n_samples)
     ).tocsr()
-    model = JPlay(4, graph=chain, solver=FastSchedule(max_iter=2))
+    model = JPlay(4, graph=chain, solver=FastSolver(max_iter=2))
     tracemalloc.start()
     try:
         model.fit(X, y)

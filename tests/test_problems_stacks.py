@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from graphs import heat_affinity
 from jplay._array_api import to_numpy
 from jplay.numerics.eigen import (
     leading_generalized_eigenvectors,
     stacked_generalized_eigenvectors,
 )
-from jplay.numerics.graph import heat_affinity, laplacian_gram
+from jplay.numerics.graph import laplacian_gram
 from jplay.numerics.stacked_graphs import stacked_graphs, stacked_laplacian_grams
 from jplay.problems import described, solve, stacks
 from jplay.problems.stacks import Inputs, solve_together
 from jplay.problems.tasks import ChainTask, MapTask
 from jplay.solvers.model import ModelSettings
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 MODEL = ModelSettings(alpha=1.0, beta=0.1, gamma=0.05)
@@ -87,7 +88,7 @@ def test_eigenvectors_of_a_stack_stop_at_the_rank_of_each_problem(library):
 @pytest.mark.parametrize("center", [3.0, 0.0], ids=["one side of the origin", "both sides"])
 def test_problems_of_several_sizes_are_solved_as_they_are_alone(library, center):
     asarray = array_of(library)
-    task = ChainTask(4, 1, MODEL, FastSchedule())
+    task = ChainTask(4, 1, MODEL, FastSolver())
     made = [make_samples(n, 9, seed, center) for seed, n in enumerate((40, 45, 42))]
     found = solve_together([Inputs(asarray(X), y) for X, y in made], [task] * 3)
     for (X, y), solved in zip(made, found, strict=True):
@@ -104,7 +105,7 @@ def test_problems_of_several_sizes_are_solved_as_they_are_alone(library, center)
     "targets",
     [
         {"sample_weight": np.linspace(0.5, 2, 40)},
-        {"unlabelled": -1},
+        {"unlabeled": -1},
         {"class_weight": "balanced"},
         {"multilabel": True},
         {"multilabel": True, "class_weight": "balanced", "sample_weight": np.linspace(0.5, 2, 40)},
@@ -112,7 +113,7 @@ def test_problems_of_several_sizes_are_solved_as_they_are_alone(library, center)
     ids=str,
 )
 def test_targets_of_every_sort_are_taken(targets):
-    task = MapTask(4, 1, MODEL, FastSchedule())
+    task = MapTask(4, 1, MODEL, FastSolver())
     inputs = []
     for seed in range(3):
         options = dict(targets)
@@ -120,7 +121,7 @@ def test_targets_of_every_sort_are_taken(targets):
         y = np.where(np.arange(40) % 7 == seed, 0, y)
         if options.pop("multilabel", False):
             y = np.stack([y == 0, y > 0, np.arange(40) % 4 == seed], axis=1).astype(int)
-        if "unlabelled" in options:
+        if "unlabeled" in options:
             y = np.where(np.arange(40) > 30, -1, y)
         inputs.append(Inputs(X, y, **options))
     for own, solved in zip(inputs, solve_together(inputs, [task] * 3), strict=True):
@@ -128,7 +129,7 @@ def test_targets_of_every_sort_are_taken(targets):
 
 
 def test_more_features_than_samples_are_reduced_to_the_row_space():
-    task = MapTask(4, 1, MODEL, FastSchedule())
+    task = MapTask(4, 1, MODEL, FastSolver())
     # Classes that overlap have a connected graph, and a start without ties.
     made = [make_samples(n, 60, seed, deviation=2.0) for seed, n in enumerate((30, 33))]
     found = solve_together([Inputs(X, y) for X, y in made], [task] * 2)
@@ -147,13 +148,13 @@ def test_problems_that_need_a_look_of_their_own_are_left_to_the_caller():
         Inputs(1e9 * X, y),  # beyond what a solver can handle
         Inputs(flat, y),  # of rank 3
     ]
-    found = solve_together(inputs, [MapTask(4, 1, MODEL, FastSchedule())] * 4)
+    found = solve_together(inputs, [MapTask(4, 1, MODEL, FastSolver())] * 4)
     assert [solved is None for solved in found] == [False, True, True, True]
 
 
 def test_problem_that_diverges_is_left_to_the_caller(monkeypatch):
     made = [make_samples(40, 9, seed) for seed in range(2)]
-    task = MapTask(4, 1, MODEL, FastSchedule())
+    task = MapTask(4, 1, MODEL, FastSolver())
     solved = stacks.solve_joint_stack
     monkeypatch.setattr(stacks, "solve_joint_stack", lambda *args: [solved(*args)[0], None])
     found = solve_together([Inputs(X, y) for X, y in made], [task] * 2)
@@ -162,7 +163,7 @@ def test_problem_that_diverges_is_left_to_the_caller(monkeypatch):
 
 def test_stacks_are_as_small_as_memory_asks(monkeypatch):
     made = [make_samples(40, 9, seed) for seed in range(5)]
-    task = MapTask(4, 1, MODEL, FastSchedule())
+    task = MapTask(4, 1, MODEL, FastSolver())
     inputs = [Inputs(X, y) for X, y in made]
     whole = solve_together(inputs, [task] * 5)
     sizes, solved = [], stacks.solve_joint_stack

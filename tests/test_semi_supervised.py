@@ -6,8 +6,8 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_multilabel_classification
 
-from jplay import JPlay, Propagation
-from jplay.numerics.graph import heat_affinity
+from graphs import heat_affinity
+from jplay import JPlay, SoftLabelPropagation
 from jplay.numerics.propagation import (
     best_graph_for_labels,
     confidence,
@@ -41,7 +41,7 @@ def test_all_labelled_is_the_supervised_fit(digits):
     X, y = digits
     plain = JPlay(n_components=10, n_layers=2).fit(X, y)
     for fit in (
-        JPlay(n_components=10, n_layers=2, unlabelled=Propagation(1.0, marker=-1)).fit(X, y),
+        JPlay(n_components=10, n_layers=2, unlabeled=SoftLabelPropagation(1.0, marker=-1)).fit(X, y),
         JPlay(n_components=10, n_layers=2).fit(X, y, sample_weight=np.ones(len(y))),
     ):
         assert_array_equal(fit.components_, plain.components_)
@@ -61,7 +61,7 @@ def test_hidden_labels_do_not_enter(digits, few_labels):
     assert_array_equal(hidden.predict(X), weighted.predict(X))
 
 
-def test_unlabelled_samples_take_part_in_constraints_and_graph(digits, few_labels):
+def test_unlabeled_samples_take_part_in_constraints_and_graph(digits, few_labels):
     X, _ = digits
     model = JPlay(n_components=10, n_layers=2).fit(X, few_labels)
     assert model.affinity_.shape == (len(X), len(X))
@@ -70,7 +70,7 @@ def test_unlabelled_samples_take_part_in_constraints_and_graph(digits, few_label
         assert np.linalg.norm(Z, axis=1).max() <= 1 + 1e-10
 
 
-def test_unlabelled_samples_help_on_digits(digits):
+def test_unlabeled_samples_help_on_digits(digits):
     """In the mean of five draws: that of one moves by more than the gain."""
     X, y = digits
     settings = {"n_layers": 1, "n_components": 20, "beta": 1.0}
@@ -80,7 +80,7 @@ def test_unlabelled_samples_help_on_digits(digits):
         labelled = partial != -1
         supervised = JPlay(**settings).fit(X[labelled], y[labelled])
         semi = JPlay(**settings).fit(X, partial)
-        soft = JPlay(**settings, unlabelled=Propagation(1.0)).fit(X, partial)
+        soft = JPlay(**settings, unlabeled=SoftLabelPropagation(1.0)).fit(X, partial)
         scores.append([m.score(X[~labelled], y[~labelled]) for m in (supervised, semi, soft)])
     known, helped, guessed = np.mean(scores, axis=0)
     assert helped > known + 0.02
@@ -99,7 +99,7 @@ def test_propagation_prefers_the_graph_that_tells_the_labels():
 
 
 @pytest.mark.parametrize(
-    ("y", "unlabelled", "expected"),
+    ("y", "unlabeled", "expected"),
     [
         ([0, 1, -1, 2], "auto", [1, 1, 0, 1]),
         ([-1, 1, -1, 1], "auto", [1, 1, 1, 1]),
@@ -111,8 +111,8 @@ def test_propagation_prefers_the_graph_that_tells_the_labels():
         ([[0, 1], [-1, -1], [1, 1]], "auto", [1, 0, 1]),
     ],
 )
-def test_what_counts_as_unlabelled(y, unlabelled, expected):
-    labelled = encode_targets(np.array(y), unlabelled).labelled
+def test_what_counts_as_unlabeled(y, unlabeled, expected):
+    labelled = encode_targets(np.array(y), unlabeled).labelled
     assert_array_equal(labelled, np.array(expected, dtype=bool))
 
 
@@ -130,7 +130,7 @@ def test_sign_targets_stay_two_classes(digits):
     assert model.score(X, signs) > 0.8
 
 
-def test_strings_among_unlabelled_objects(digits):
+def test_strings_among_unlabeled_objects(digits):
     X, y = digits
     names = np.array(["zero", "one", "two"], dtype=object)[y % 3]
     names[::2] = -1
@@ -146,7 +146,7 @@ def test_no_label_at_all_raises(y):
 
 
 def test_half_a_row_of_missing_labels_raises():
-    with pytest.raises(ValueError, match="-1 for all labels of an unlabelled sample"):
+    with pytest.raises(ValueError, match="-1 for all labels of an unlabeled sample"):
         encode_targets(np.array([[0, -1], [1, 0]]), "auto")
 
 
@@ -202,8 +202,8 @@ def test_multilabel_rows_of_minus_one():
     X = X / X.max()
     partial = Y.copy()
     partial[60:] = -1
-    for unlabelled in ("auto", Propagation(0.5)):
-        model = JPlay(n_layers=1, n_components=6, unlabelled=unlabelled).fit(X, partial)
+    for unlabeled in ("auto", SoftLabelPropagation(0.5)):
+        model = JPlay(n_layers=1, n_components=6, unlabeled=unlabeled).fit(X, partial)
         assert model.predict(X).shape == Y.shape
         assert (model.predict(X[60:]) == Y[60:]).mean() > 0.65
 

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
+from graphs import heat_affinity
 from jplay._array_api import to_numpy
-from jplay.numerics.graph import heat_affinity, neighbor_graph
+from jplay.numerics.graph import neighbor_graph
 from jplay.solvers import descent
 from jplay.solvers.batch import solve_joint_batch
 from jplay.solvers.joint import solve_joint
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.pretraining import locality_preserving_projections
 from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 
 SIZES = [6, 4]
 SETTINGS = [ModelSettings(alpha=a, beta=b, gamma=0.2) for a in (0.1, 20.0) for b in (0.01, 0.5)]
@@ -43,7 +44,7 @@ def assert_same_result(actual, expected):
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize(
     "schedule",
-    [FastSchedule(), FastSchedule(max_iter=7), FastSchedule(mu_max=20.0), FastSchedule(tol=1e-2)],
+    [FastSolver(), FastSolver(max_iter=7), FastSolver(mu_max=20.0), FastSolver(tol=1e-2)],
     ids=["default", "few iterations", "small penalty", "loose"],
 )
 def test_problems_of_a_batch_end_as_they_do_alone(schedule, library):
@@ -55,7 +56,7 @@ def test_problems_of_a_batch_end_as_they_do_alone(schedule, library):
             alone = solve_joint(samples, SIZES, model, schedule, statistics=statistics)
             assert_same_result(result, alone)
             iterations.add(result.n_iter)
-    if schedule == FastSchedule():
+    if schedule == FastSolver():
         assert len(iterations) > 3  # some left the batch before others
 
 
@@ -67,16 +68,16 @@ def test_problems_of_a_batch_end_as_they_do_alone(schedule, library):
 def test_parts_of_the_model_are_those_of_the_settings(parts):
     folds = [make_fold(40, 0)]
     model = ModelSettings(**parts)
-    [[result]] = solve_joint_batch(folds, SIZES, [model], FastSchedule())
-    assert_same_result(result, solve_joint(folds[0][0], SIZES, model, FastSchedule()))
+    [[result]] = solve_joint_batch(folds, SIZES, [model], FastSolver())
+    assert_same_result(result, solve_joint(folds[0][0], SIZES, model, FastSolver()))
 
 
 def test_projections_found_before_are_used(monkeypatch):
     folds = [make_fold(40, 0), make_fold(50, 1)]
-    expected = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSchedule())
+    expected = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSolver())
     found = [locality_preserving_projections(statistics) for _, statistics in folds]
     monkeypatch.setattr("jplay.solvers.pretraining.locality_preserving_projections", None)
-    actual = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSchedule(), projections=found)
+    actual = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSolver(), projections=found)
     for fold in range(2):
         for setting in range(2):
             assert_same_result(actual[fold][setting], expected[fold][setting])
@@ -85,7 +86,7 @@ def test_projections_found_before_are_used(monkeypatch):
 def test_problem_that_diverges_has_no_result_and_leaves_the_others_alone(monkeypatch):
     """One problem is made to look lost after five iterations."""
     folds = [make_fold(40, 0), make_fold(50, 1)]
-    expected = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSchedule())
+    expected = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSolver())
     measured, n_calls = descent.measured, 0
 
     def spoiled(problem, iterate, *rest):
@@ -96,7 +97,7 @@ def test_problem_that_diverges_has_no_result_and_leaves_the_others_alone(monkeyp
         return measured(problem, iterate, *rest)
 
     monkeypatch.setattr("jplay.solvers.batch.measured", spoiled)
-    actual = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSchedule())
+    actual = solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSolver())
     assert actual[1][0] is None
     for fold, setting in [(0, 0), (0, 1), (1, 1)]:
         assert_same_result(actual[fold][setting], expected[fold][setting])
@@ -106,4 +107,4 @@ def test_batch_whose_numbers_are_not_finite_has_no_results():
     folds = [make_fold(40, 0)]
     samples = folds[0][0]
     samples.X = samples.X * np.nan
-    assert solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSchedule()) == [[None, None]]
+    assert solve_joint_batch(folds, SIZES, SETTINGS[:2], FastSolver()) == [[None, None]]

@@ -11,12 +11,12 @@ from jplay.solvers.joint import solve_joint
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.pretraining import starting_projections
 from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 
 N_FEATURES = 8
 FREE = ModelSettings(10.0, 0.01, 0.1, nonnegative=False, unit_ball=False, reconstruction=False)
 BOUND = ModelSettings(10.0, 0.01, 0.1, reconstruction=False)
-FIXED = FastSchedule(growth=1.0, settled_growth=1.0)
+FIXED = FastSolver(growth=1.0, settled_growth=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,13 @@ def test_penalised_projection_is_stationary(samples, model, weight):
 
 
 def test_no_penalty_changes_nothing(samples):
-    plain = solve_joint(samples, [3], BOUND, FastSchedule())
-    penalised = solve_joint(samples, [3], BOUND, FastSchedule(), column_penalty=penalty_of(1e-9))
+    plain = solve_joint(samples, [3], BOUND, FastSolver())
+    penalised = solve_joint(samples, [3], BOUND, FastSolver(), column_penalty=penalty_of(1e-9))
     assert penalised.objective[-1] == pytest.approx(plain.objective[-1], rel=1e-2)
 
 
 def test_zero_columns_survive_the_repair_and_features_are_feasible(samples):
-    result = solve_joint(samples, [3], BOUND, FastSchedule(), column_penalty=penalty_of(200.0))
+    result = solve_joint(samples, [3], BOUND, FastSolver(), column_penalty=penalty_of(200.0))
     theta = result.thetas[0]
     norms = np.linalg.norm(theta[:, :N_FEATURES], axis=0)
     assert 0 < np.count_nonzero(norms) < N_FEATURES
@@ -88,14 +88,14 @@ def test_zero_columns_survive_the_repair_and_features_are_feasible(samples):
 def test_dear_features_are_dropped_first(samples):
     penalty = penalty_of(30.0)
     penalty[0] = 1e5
-    result = solve_joint(samples, [3], BOUND, FastSchedule(), column_penalty=penalty)
+    result = solve_joint(samples, [3], BOUND, FastSolver(), column_penalty=penalty)
     norms = np.linalg.norm(result.thetas[0], axis=0)
     assert norms[0] == 0
     assert norms[1] > 0
 
 
 def test_warm_start_reaches_the_objective_of_a_cold_one(samples):
-    schedule = replace(FastSchedule(), tol=1e-5)
+    schedule = replace(FastSolver(), tol=1e-5)
     cold = solve_joint(samples, [3], BOUND, schedule, column_penalty=penalty_of(30.0))
     warm = solve_joint(
         samples, [3], BOUND, schedule, column_penalty=penalty_of(30.0), start=cold.thetas

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from graphs import heat_affinity
 from jplay._array_api import eigh_generalized
-from jplay.numerics.graph import heat_affinity
 from jplay.numerics.objective import objective_terms
 from jplay.numerics.prox import project_constraints
 from jplay.solvers.descent import (
@@ -35,7 +35,7 @@ from jplay.solvers.pretraining import (
     starting_projections,
 )
 from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 
 
 def make_samples(n_samples=50, weighted=False, seed=0):
@@ -102,7 +102,7 @@ def test_curvature_is_kept_ever_longer():
 
 @pytest.mark.parametrize("falling", [True, False])
 def test_curvature_of_several_layers_is_kept_unless_the_objective_falls_fast(falling):
-    samples, model, schedule = make_samples(), ModelSettings(), FastSchedule()
+    samples, model, schedule = make_samples(), ModelSettings(), FastSolver()
     statistics = samples.statistics()
     problem = JointProblem.of(statistics, model.alpha)
     sweep = samples.joint_pass([5, 3], **model.constraints)
@@ -120,7 +120,7 @@ def test_curvature_of_several_layers_is_kept_unless_the_objective_falls_fast(fal
 
 
 def test_curvature_of_one_layer_is_always_new():
-    samples, model, schedule = make_samples(), ModelSettings(), FastSchedule()
+    samples, model, schedule = make_samples(), ModelSettings(), FastSolver()
     problem = JointProblem.of(samples.statistics(), model.alpha)
     iterate = Iterate.start(starting_projections(samples.statistics(), [4]), 1.0)
     sweep = samples.joint_pass([4], **model.constraints)
@@ -129,7 +129,7 @@ def test_curvature_of_one_layer_is_always_new():
 
 
 def test_layers_join_with_a_feasible_choice_of_features_and_the_multipliers_stay():
-    samples, model, schedule = make_samples(), ModelSettings(), FastSchedule()
+    samples, model, schedule = make_samples(), ModelSettings(), FastSolver()
     problem = JointProblem.of(samples.statistics(), model.alpha)
     sweep = samples.joint_pass([5, 3], **model.constraints, relaxation=schedule.relaxation)
     iterate = Iterate.start(starting_projections(samples.statistics(), [5]), 1.0)
@@ -257,12 +257,12 @@ def augmented_lagrangian(samples, thetas, targets, mu, model):
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 100.0])
 def test_iterations_descend_the_augmented_lagrangian(sizes, alpha):
     """With splits and multipliers fixed, a step lowers what it is meant to lower."""
-    samples, model, schedule = make_samples(), ModelSettings(alpha=alpha), FastSchedule()
+    samples, model, schedule = make_samples(), ModelSettings(alpha=alpha), FastSolver()
     statistics = samples.statistics()
     problem = JointProblem.of(statistics, model.alpha)
     sweep = samples.joint_pass(sizes, **model.constraints, relaxation=schedule.relaxation)
     start = starting_projections(statistics, sizes)
-    iterate = Iterate.start(start, schedule.first_penalty())
+    iterate = Iterate.start(start, schedule.mu)
     for _ in range(15):
         measurement = measured(problem, iterate, sweep, model, schedule)
         targets = []
@@ -280,7 +280,7 @@ def test_penalty_grows_faster_once_the_objective_is_settled_and_up_to_its_limit(
     samples, model = make_samples(), ModelSettings()
     statistics = samples.statistics()
     problem = JointProblem.of(statistics, model.alpha)
-    schedule = FastSchedule(mu=1.0, growth=2.0, settled_growth=3.0, mu_max=5.0, tol=1e3)
+    schedule = FastSolver(mu=1.0, growth=2.0, settled_growth=3.0, mu_max=5.0, tol=1e3)
     sweep = samples.joint_pass([4], **model.constraints)
     iterate = Iterate.start(starting_projections(statistics, [4]), schedule.mu)
     penalties = []
@@ -333,7 +333,7 @@ def measurement_with(settled, at_limit, worst_gap):
     ],
 )
 def test_stopping_rule(settled, at_limit, gap, iteration, stop, converged, message):
-    schedule = FastSchedule(max_iter=9)
+    schedule = FastSolver(max_iter=9)
     measurement = measurement_with(settled, at_limit, gap)
     status = ending(measurement, iteration, schedule, stop_requested=stop)
     if converged is None:

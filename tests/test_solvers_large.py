@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jplay.numerics.graph import heat_affinity
+from graphs import heat_affinity
 from jplay.solvers import batch, joint, large
 from jplay.solvers.batch import solve_joint_batch
 from jplay.solvers.descent import (
@@ -25,7 +25,7 @@ from jplay.solvers.model import ModelSettings
 from jplay.solvers.moments import Moments, first_moments, forward
 from jplay.solvers.pretraining import starting_projections
 from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 
 SIZES = [7, 5, 3]
 MODEL = ModelSettings()
@@ -107,11 +107,11 @@ def test_diagonal_moments_lead_to_the_same_chain_and_step():
 
 def test_large_chains_end_where_they_do_in_double_precision(every_chain_is_large, monkeypatch):
     samples = make_samples()
-    result = solve_joint(samples, SIZES, MODEL, FastSchedule())
+    result = solve_joint(samples, SIZES, MODEL, FastSolver())
     monkeypatch.setattr(joint, "in_single_precision", lambda *exact: exact)
-    exact = solve_joint(samples, SIZES, MODEL, FastSchedule())
+    exact = solve_joint(samples, SIZES, MODEL, FastSolver())
     monkeypatch.setattr(joint, "is_large", lambda *_: False)
-    plain = solve_joint(samples, SIZES, MODEL, FastSchedule())
+    plain = solve_joint(samples, SIZES, MODEL, FastSolver())
     assert exact.objective[-1] == pytest.approx(plain.objective[-1], rel=1e-6)
     assert result.objective[-1] == pytest.approx(plain.objective[-1], rel=1e-4)
     assert result.status.converged
@@ -130,10 +130,10 @@ def test_large_problems_of_a_batch_end_as_they_do_alone(
     both = make_samples(60, 0, weakest=0.5), make_samples(50, 1, weakest=0.5)
     folds = [(samples, samples.statistics()) for samples in both]
     settings = [ModelSettings(), ModelSettings(alpha=0.1), ModelSettings(beta=1.0)]
-    found = solve_joint_batch(folds, SIZES, settings, FastSchedule())
+    found = solve_joint_batch(folds, SIZES, settings, FastSolver())
     for (samples, statistics), results in zip(folds, found, strict=True):
         for model, result in zip(settings, results, strict=True):
-            alone = solve_joint(samples, SIZES, model, FastSchedule(), statistics=statistics)
+            alone = solve_joint(samples, SIZES, model, FastSolver(), statistics=statistics)
             tolerance = 1e-5 if in_single else 1e-9
             assert result.objective[-1] == pytest.approx(alone.objective[-1], rel=tolerance)
             assert all(theta.dtype == np.float64 for theta in result.thetas)
@@ -141,7 +141,7 @@ def test_large_problems_of_a_batch_end_as_they_do_alone(
 
 def test_callbacks_are_told_of_the_samples_as_they_were(every_chain_is_large):
     samples, seen = make_samples(), []
-    schedule = FastSchedule(max_iter=1)
+    schedule = FastSolver(max_iter=1)
     start = starting_projections(samples.statistics(), SIZES)
     solve_joint(samples, SIZES, MODEL, schedule, callback=seen.append, start=start)
     np.testing.assert_allclose(seen[-1].thetas[0], start[0], atol=1e-6)
@@ -160,12 +160,12 @@ def test_what_diverges_in_single_precision_is_tried_again_in_double(
         return measured(problem, iterate, *arguments)
 
     monkeypatch.setattr(joint, "measured", failing)
-    assert solve_joint(samples, SIZES, MODEL, FastSchedule()).status.converged
+    assert solve_joint(samples, SIZES, MODEL, FastSolver()).status.converged
     assert precisions[:2] == [np.float32, np.float64]
 
 
 def test_iterations_go_on_in_double_precision_where_single_precision_left_them():
-    samples, schedule = make_samples(), FastSchedule()
+    samples, schedule = make_samples(), FastSolver()
     statistics = samples.statistics()
     exact = JointProblem.of(statistics, MODEL.alpha)
     start = Iterate.start(starting_projections(statistics, SIZES), 1.0)

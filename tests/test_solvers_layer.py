@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from graphs import heat_affinity
 from jplay import JPlay
-from jplay.numerics.graph import heat_affinity
 from jplay.solvers import samples as samples_module
 from jplay.solvers.alternating import downstream_coefs, solve_alternating
 from jplay.solvers.layer import LayerProblem, ThetaSystem, solve_layer, update_G, update_H
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.pretraining import autorule, locality_preserving_projections, padded
 from jplay.solvers.samples import ArraySamples, Statistics, reduced_rows
-from jplay.solvers.schedules import FastSchedule, LayerSchedule, PaperSchedule
+from jplay.solvers.schedules import FastSolver, LayerSchedule, PaperSolver
 
 CONSTRAINTS = [
     {"nonnegative": True, "unit_ball": True},
@@ -370,7 +370,7 @@ def test_the_same_solve_twice_is_bit_identical(n_threads, dtype):
     def solve():
         with ThreadPoolExecutor(n_threads) as pool:
             samples = make_samples(n_samples=60, dtype=dtype, pool=pool)
-            return solve_alternating(samples, [4, 2], ModelSettings(), PaperSchedule(max_iter=3))
+            return solve_alternating(samples, [4, 2], ModelSettings(), PaperSolver(max_iter=3))
 
     first, second = solve(), solve()
     for a, b in zip([*first.thetas, first.coef], [*second.thetas, second.coef], strict=True):
@@ -381,14 +381,14 @@ def test_the_same_solve_twice_is_bit_identical(n_threads, dtype):
 def test_the_same_fit_twice_is_bit_identical():
     samples = make_samples(n_samples=60)
     y = np.argmax(samples.Y, axis=1)
-    schedule = FastSchedule(max_iter=5)
+    schedule = FastSolver(max_iter=5)
     first, second = (JPlay(n_layers=[4, 2], solver=schedule).fit(samples.X, y) for _ in range(2))
     np.testing.assert_array_equal(first.components_, second.components_)
     np.testing.assert_array_equal(first.coef_, second.coef_)
 
 
 def test_fine_tuning_lowers_the_objective():
-    result = solve_alternating(make_samples(n_samples=60), [4, 2], ModelSettings(), PaperSchedule())
+    result = solve_alternating(make_samples(n_samples=60), [4, 2], ModelSettings(), PaperSolver())
     assert result.status.converged
     assert result.objective[-1] < result.objective[0]
     assert len(result.residuals) == result.n_iter == len(result.objective_terms)
@@ -403,7 +403,7 @@ def test_callback_is_told_of_every_step_and_may_stop():
         return progress.stage == "fine-tuning" and progress.iteration == 2
 
     result = solve_alternating(
-        make_samples(), [4, 2], ModelSettings(), PaperSchedule(tol=0.0), callback=stop_at_two
+        make_samples(), [4, 2], ModelSettings(), PaperSolver(tol=0.0), callback=stop_at_two
     )
     steps = [(record.stage, record.iteration) for record in records]
     assert steps == [

@@ -6,11 +6,11 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from jplay.numerics.graph import heat_affinity
+from graphs import heat_affinity
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.repair import repair, repaired_stack
 from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 from jplay.solvers.solve import solve
 
 BOTH = {"nonnegative": True, "unit_ball": True}
@@ -152,7 +152,7 @@ def test_other_array_libraries_give_the_same_chain(kind):
 @pytest.mark.parametrize("kind", FEASIBLE_KINDS)
 def test_a_solve_cut_short_ends_feasible(kind, max_iter, sizes):
     samples = make_samples(kind)
-    result = solve(samples, sizes, ModelSettings(), FastSchedule(max_iter=max_iter))
+    result = solve(samples, sizes, ModelSettings(), FastSolver(max_iter=max_iter))
     assert not result.status.converged
     assert result.status.message.startswith(f"no convergence within max_iter={max_iter} ")
     assert result.n_iter == max_iter
@@ -161,12 +161,12 @@ def test_a_solve_cut_short_ends_feasible(kind, max_iter, sizes):
 
 def test_status_says_if_the_end_is_not_feasible():
     samples = make_samples("centred")
-    result = solve(samples, [5, 3], ModelSettings(), FastSchedule(max_iter=2))
+    result = solve(samples, [5, 3], ModelSettings(), FastSolver(max_iter=2))
     assert not result.status.converged
     assert "no convergence within max_iter=2" in result.status.message
     assert "could not be made non-negative" in result.status.message
     assert "add a constant feature to the samples" in result.status.message
-    without = solve(samples, [5, 3], ModelSettings(nonnegative=False), FastSchedule(max_iter=2))
+    without = solve(samples, [5, 3], ModelSettings(nonnegative=False), FastSolver(max_iter=2))
     assert "non-negative" not in without.status.message
 
 

@@ -5,13 +5,12 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
-from jplay.solvers.schedules import FastSchedule, LayerSchedule, PaperSchedule
+from jplay.solvers.schedules import FastSolver, LayerSchedule, PaperSolver
 
-SCHEDULES = [FastSchedule, LayerSchedule, PaperSchedule]
+SCHEDULES = [FastSolver, LayerSchedule, PaperSolver]
 DOMAINS = {
     "max_iter": ("a positive integer", [0, -1, 1.5, True, "many", None]),
     "inner_max_iter": ("a positive integer", [0, 2.0]),
-    "attempts": ("a positive integer", [0, 0.5]),
     "tol": ("a non-negative number", [-1e-9, float("nan"), float("inf"), "small", None, False]),
     "inner_tol": ("a non-negative number", [-1.0, float("nan")]),
     "eta": ("a non-negative number", [-0.1, float("nan"), None]),
@@ -56,18 +55,18 @@ def test_numpy_numbers_and_integers_are_numbers(schedule):
 
 
 def test_schedules_are_values():
-    assert FastSchedule(tol=1e-3) == FastSchedule(tol=1e-3) != FastSchedule()
-    assert len({PaperSchedule(), PaperSchedule(), PaperSchedule(eta=0.0)}) == 2
+    assert FastSolver(tol=1e-3) == FastSolver(tol=1e-3) != FastSolver()
+    assert len({PaperSolver(), PaperSolver(), PaperSolver(eta=0.0)}) == 2
     with pytest.raises(FrozenInstanceError):
-        FastSchedule().tol = 1.0
+        FastSolver().tol = 1.0
 
 
 def test_layer_problems_follow_the_inner_settings():
-    schedule = PaperSchedule(
+    schedule = PaperSolver(
         max_iter=2, tol=0.5, inner_max_iter=30, inner_tol=1e-3, mu=0.1, growth=3.0, mu_max=9.0
     )
     assert schedule.layer == LayerSchedule(max_iter=30, tol=1e-3, mu=0.1, growth=3.0, mu_max=9.0)
-    assert PaperSchedule().layer == LayerSchedule()
+    assert PaperSolver().layer == LayerSchedule()
 
 
 def test_penalty_grows_up_to_its_limit():

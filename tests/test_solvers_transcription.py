@@ -11,7 +11,7 @@ from jplay.solvers.alternating import solve_alternating
 from jplay.solvers.layer import LayerProblem, solve_layer
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.samples import ArraySamples, reduced_rows
-from jplay.solvers.schedules import LayerSchedule, PaperSchedule
+from jplay.solvers.schedules import LayerSchedule, PaperSolver
 
 SHAPES = {"n > d": (90, 14), "n < d": (18, 30)}
 SWITCHES = [
@@ -146,7 +146,7 @@ def test_complete_runs_agree(labels, shape, switches):
         ArraySamples(X, Y, scipy.sparse.csr_array(affinity)),
         layer_sizes,
         model,
-        PaperSchedule(max_iter=3, inner_max_iter=100, tol=1e-300, eta=eta),
+        PaperSolver(max_iter=3, inner_max_iter=100, tol=1e-300, eta=eta),
     )
     assert result.n_iter == 3
     np.testing.assert_allclose(result.objective, history, rtol=1e-7)

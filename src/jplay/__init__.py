@@ -10,10 +10,9 @@ __version__ = "0.1.0.dev0"
 _HOME_OF = {
     "AutoRULe": "jplay.estimators",
     "CanonicalCorrelationForestClassifier": "jplay.forest",
-    "CanonicalCorrelationForestRegressor": "jplay.forest",
     "CrossSensorJPlay": "jplay.estimators",
     "DomainJPlay": "jplay.estimators",
-    "FastSchedule": "jplay.solvers.schedules",
+    "FastSolver": "jplay.solvers.schedules",
     "HeatGraph": "jplay.blocks",
     "JPlay": "jplay.estimators",
     "JPlayBandSelector": "jplay.estimators",
@@ -29,8 +28,8 @@ _HOME_OF = {
     "MultiLabelJPlay": "jplay.estimators",
     "MultiTaskJPlay": "jplay.estimators",
     "NPE": "jplay.estimators",
-    "PaperSchedule": "jplay.solvers.schedules",
-    "Propagation": "jplay.problems.targets",
+    "PaperSolver": "jplay.solvers.schedules",
+    "SoftLabelPropagation": "jplay.problems.targets",
     "SpatialJPlay": "jplay.estimators",
 }
 

@@ -14,7 +14,6 @@ from jplay._optional import import_optional
 from jplay.exceptions import MissingDependencyError
 from jplay.numerics.graph import (
     EXACT_UP_TO,
-    laplacian_gram,
     median_bandwidth,
     nearest_neighbors,
     symmetric_affinity,
@@ -291,10 +290,3 @@ def graph_quality(
             total += (differences.T * np.exp(squares / (-2 * bandwidth**2))) @ differences
     error = np.linalg.norm(gram - exact_gram) / np.linalg.norm(exact_gram)
     return GraphQuality(shared / found, float(error), len(probes))
-
-
-def gram_error(X: Any, affinity: Any, exact_affinity: Any) -> float:
-    """``|X^T (L - L_exact) X|_F / |X^T L_exact X|_F`` for two graphs in memory."""
-    X = np.asarray(X, dtype=np.float64)
-    gram, exact = (laplacian_gram(X, graph)[0] for graph in (affinity, exact_affinity))
-    return float(np.linalg.norm(gram - exact) / np.linalg.norm(exact))

@@ -238,7 +238,7 @@ def _check_map(ground_truth, name="ground_truth"):
     if ground_truth.ndim != 2 or not (ground_truth > 0).any():
         raise ValueError(
             f"`{name}` should be an image of shape (height, width) with labels above 0, got "
-            f"shape {ground_truth.shape}. Mark unlabelled pixels with 0."
+            f"shape {ground_truth.shape}. Mark unlabeled pixels with 0."
         )
     return ground_truth
 

@@ -18,7 +18,7 @@ from jplay.numerics.feature_choice import ChoiceRules
 from jplay.problems import described, solve
 from jplay.problems.selection import SelectionTask
 from jplay.solvers.model import ModelSettings
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 
 
 class JPlayBandSelector(SelectorMixin, BaseEstimator):
@@ -66,7 +66,7 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
         Weight of the manifold term.
     gamma : float, default=0.1
         Weight of the ridge on the label projection.
-    solver : {"fast"} or FastSchedule, default="fast"
+    solver : {"fast"} or FastSolver, default="fast"
     random_state : int, RandomState instance or None, default=0
         For the folds in which samples are left out, and for the halves.
 
@@ -121,7 +121,7 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "beta": [Interval(Real, 0, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions({"fast"}), FastSchedule],
+        "solver": [StrOptions({"fast"}), FastSolver],
         "random_state": ["random_state"],
     }
 
@@ -139,7 +139,7 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
         alpha: float = 10.0,
         beta: float = 0.01,
         gamma: float = 0.1,
-        solver: Literal["fast"] | FastSchedule = "fast",
+        solver: Literal["fast"] | FastSolver = "fast",
         random_state: Any = 0,
     ) -> None:
         self.n_features_to_select = n_features_to_select
@@ -175,9 +175,9 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
             X, y = validate_data(self, X, y, dtype=float_dtypes(X), ensure_min_samples=2)
         n_features = X.shape[1]
         n_selected, rules = self._wanted(n_features), self._rules(n_features)
-        schedule = FastSchedule() if self.solver == "fast" else self.solver
+        schedule = FastSolver() if self.solver == "fast" else self.solver
         with described(
-            X, y, scaling="standard", unlabelled="auto", n_components=self.n_components,
+            X, y, scaling="standard", unlabeled="auto", n_components=self.n_components,
             reduced=False,
         ) as problem:  # fmt: skip
             assert problem.code is not None

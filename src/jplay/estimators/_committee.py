@@ -313,10 +313,10 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         ramps that an additive member sees; half as many in members on trial.
     class_weight : None, "balanced" or dict, default=None
         Weight of each class or label in the prediction loss; of each class in votes as well.
-    unlabelled : {"auto", -1, None}, default="auto"
+    unlabeled : {"auto", -1, None}, default="auto"
         What marks a sample without label, see :class:`JPlay`. Such samples take part in the graph,
         the reconstruction and the constraints of the members, and may be landmarks, if labels
-        of samples left out are then clearly more likely (``uses_unlabelled_`` tells).
+        of samples left out are then clearly more likely (``uses_unlabeled_`` tells).
     n_jobs : int or None, default=None
         Members that are fitted at the same time, and threads of a prediction; ``None`` means as
         many as BLAS may use threads, for a fit four at most. More than four (or -1 on a
@@ -333,7 +333,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         Share of the votes of each kind of member, by neighbours and by label projection.
     held_out_proba_ : ndarray of shape (n_samples, n_outputs)
         Probabilities by members that have not seen the sample; rows of NaN if none has.
-    uses_unlabelled_ : bool
+    uses_unlabeled_ : bool
         Whether samples without label take part.
     held_out_score_ : float
         Accuracy of those; for multi-label targets the share of right labels.
@@ -395,7 +395,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         "n_landmarks": [Interval(Integral, 2, None, closed="left")],
         "n_coordinates": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "unlabelled": [StrOptions({"auto"}), Options(Integral, {-1}), None],
+        "unlabeled": [StrOptions({"auto"}), Options(Integral, {-1}), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -411,7 +411,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         n_landmarks=400,
         n_coordinates=400,
         class_weight=None,
-        unlabelled="auto",
+        unlabeled="auto",
         n_jobs=None,
         random_state=None,
     ):
@@ -423,7 +423,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         self.n_landmarks = n_landmarks
         self.n_coordinates = n_coordinates
         self.class_weight = class_weight
-        self.unlabelled = unlabelled
+        self.unlabeled = unlabeled
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -449,7 +449,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
         )
         targets = encode_targets(
-            y, self.unlabelled, sample_weight=sample_weight, class_weight=self.class_weight
+            y, self.unlabeled, sample_weight=sample_weight, class_weight=self.class_weight
         )
         self.classes_ = classes_like(targets.code.classes, y)
         self.multilabel_ = targets.code.multilabel
@@ -468,7 +468,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             # Labels are few: none of them may go without a judgement.
             n_trials = max(n_trials, N_FOLDS * len(kinds))
         training, trials = self._tried(training, _trial_plans(n_trials, kinds, rng), kinds)
-        self.uses_unlabelled_ = training.partial
+        self.uses_unlabeled_ = training.partial
         held_out = np.full((X.shape[0], training.Y.shape[1]), np.nan)
         held_out[rows] = self.held_out_proba_
         self.held_out_proba_ = held_out

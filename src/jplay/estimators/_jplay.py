@@ -17,9 +17,9 @@ from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import ScoreClassifier
 from jplay.estimators._selection import choose_architecture
 from jplay.problems import described
-from jplay.problems.targets import LabelPenalty, Propagation, classes_like
+from jplay.problems.targets import LabelPenalty, SoftLabelPropagation, classes_like
 from jplay.problems.tasks import ChainTask
-from jplay.solvers.schedules import FastSchedule, PaperSchedule
+from jplay.solvers.schedules import FastSolver, PaperSolver
 
 PROJECTION_SHARPNESS = 8.0
 """Of the label projection's outputs, which lie near 0 and 1, as logarithms of probabilities."""
@@ -64,10 +64,10 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         What projected samples must be: non-negative, of norm at most one, both, or neither.
     reconstruction : bool, default=True
         Whether the reconstruction term is part of the model.
-    solver : {"fast", "paper"}, FastSchedule or PaperSchedule, default="fast"
+    solver : {"fast", "paper"}, FastSolver or PaperSolver, default="fast"
         ``"fast"`` moves all layers together in one preconditioned loop and ends exactly
         feasible, at a lower objective than ``"paper"``, which follows the published schedule.
-        An object of the schedule carries its settings: ``FastSchedule(max_iter=200)``.
+        An object of the schedule carries its settings: ``FastSolver(max_iter=200)``.
     decision : {"auto", "centroid", "projection"}, default="auto"
         How ``predict`` decides: by the nearest class mean in the last subspace under the pooled
         within-class covariance, which is shrunk in the space of the input, or by the label
@@ -78,12 +78,12 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         decision; ``"balanced"`` gives every class the same total.
         For multi-label targets the weight of each label (column of ``y``), by which rare labels
         shape the subspace as much as frequent ones.
-    unlabelled : {"auto", -1, None} or Propagation, default="auto"
+    unlabeled : {"auto", -1, None} or SoftLabelPropagation, default="auto"
         What marks a sample without label. ``"auto"`` takes -1 (for indicator matrices a row of
         -1), as scikit-learn's semi-supervised estimators do, unless -1 and 1 are the only
         values: these are two classes. -1 makes no exception; with ``None`` every value is a
         class. Samples without label take part in graph, reconstruction and constraints. A
-        :class:`Propagation` gives them soft labels as well.
+        :class:`SoftLabelPropagation` gives them soft labels as well.
     scaling : {"standard", "norm"} or None, default="standard"
         What is done to features before the first layer: ``"standard"`` centres each and divides
         it by its standard deviation, or by half of its largest deviation if that is larger, so
@@ -164,7 +164,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         "gamma": [*CHAIN_CONSTRAINTS["gamma"], LabelPenalty],
         "decision": [StrOptions({"auto", "centroid", "projection"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "unlabelled": [StrOptions({"auto"}), Options(Integral, {-1}), Propagation, None],
+        "unlabeled": [StrOptions({"auto"}), Options(Integral, {-1}), SoftLabelPropagation, None],
         "whiten": ["boolean"],
     }
 
@@ -179,10 +179,10 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         graph: Any = None,
         constraints: Literal["both", "nonnegative", "unit_ball"] | None = "both",
         reconstruction: bool = True,
-        solver: Literal["fast", "paper"] | FastSchedule | PaperSchedule = "fast",
+        solver: Literal["fast", "paper"] | FastSolver | PaperSolver = "fast",
         decision: Literal["auto", "centroid", "projection"] = "auto",
         class_weight: Literal["balanced"] | dict | None = None,
-        unlabelled: Literal["auto", -1] | Propagation | None = "auto",
+        unlabeled: Literal["auto", -1] | SoftLabelPropagation | None = "auto",
         scaling: Literal["standard", "norm"] | None = "standard",
         whiten: bool = True,
     ) -> None:
@@ -197,7 +197,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         self.solver = solver
         self.decision = decision
         self.class_weight = class_weight
-        self.unlabelled = unlabelled
+        self.unlabeled = unlabeled
         self.scaling = scaling
         self.whiten = whiten
 
@@ -213,7 +213,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
             array is fitted in blocks, each with a graph of its own.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Class labels, or a 0/1 indicator matrix (dense or sparse) for multi-label targets;
-            -1 for samples without label, see ``unlabelled``.
+            -1 for samples without label, see ``unlabeled``.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample in the prediction loss and in the rule by class means. The
             other terms see every sample once: a weight of two is not a sample repeated, which
@@ -242,7 +242,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         return {
             "graph": self.graph,
             "scaling": self.scaling,
-            "unlabelled": self.unlabelled,
+            "unlabeled": self.unlabeled,
             "class_weight": self.class_weight,
         }
 
@@ -253,7 +253,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
             n_layers=n_layers,
             model=self._model,
             schedule=self._schedule,
-            unlabelled=self.unlabelled,
+            unlabeled=self.unlabeled,
         )
 
     def _architecture(self, X, y, sample_weight):

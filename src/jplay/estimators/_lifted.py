@@ -75,7 +75,7 @@ class LiftedJPlay(
         Weights of prediction loss, manifold term and ridge, see :class:`JPlay`.
     class_weight : None, "balanced" or dict, default=None
         Weight of each class in the prediction loss.
-    unlabelled : {"auto", -1, None}, default="auto"
+    unlabeled : {"auto", -1, None}, default="auto"
         What marks a sample without label, see :class:`JPlay`. Such samples take part in the
         graph, the reconstruction and the constraints.
     random_state : int, RandomState instance or None, default=0
@@ -116,7 +116,7 @@ class LiftedJPlay(
         "beta": [Interval(Real, 0, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "unlabelled": [StrOptions({"auto"}), Options(Integral, {-1}), None],
+        "unlabeled": [StrOptions({"auto"}), Options(Integral, {-1}), None],
         "random_state": ["random_state"],
     }
 
@@ -131,7 +131,7 @@ class LiftedJPlay(
         beta: float = 0.01,
         gamma: float = 0.1,
         class_weight: Literal["balanced"] | dict | None = None,
-        unlabelled: Literal["auto", -1] | None = "auto",
+        unlabeled: Literal["auto", -1] | None = "auto",
         random_state: Any = 0,
     ) -> None:
         self.n_components = n_components
@@ -142,7 +142,7 @@ class LiftedJPlay(
         self.beta = beta
         self.gamma = gamma
         self.class_weight = class_weight
-        self.unlabelled = unlabelled
+        self.unlabeled = unlabeled
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -171,7 +171,7 @@ class LiftedJPlay(
                 f"`widths` should be a sequence of numbers above 0, got {self.widths!r}."
             )
         targets = encode_targets(
-            y, self.unlabelled, sample_weight=sample_weight, class_weight=self.class_weight
+            y, self.unlabeled, sample_weight=sample_weight, class_weight=self.class_weight
         )
         self.classes_ = classes_like(targets.code.classes, y)
         self.multilabel_ = targets.code.multilabel
@@ -197,7 +197,7 @@ class LiftedJPlay(
             names = to_numpy(self.classes_).tolist()
             class_weight = {names.index(k): v for k, v in class_weight.items() if k in names}
         graph = HeatGraph(max(1, min(HeatGraph.n_neighbors, len(X) - 1)))
-        with described(X, marks, graph=graph, unlabelled=-1, scaling="standard") as problem:
+        with described(X, marks, graph=graph, unlabeled=-1, scaling="standard") as problem:
             views = _metric_views(problem)
         codes = np.full(len(X), known.shape[1])
         codes[: len(known)] = known.argmax(axis=1)

@@ -27,7 +27,7 @@ from jplay.problems.multitask import (
     task_targets,
 )
 from jplay.problems.tasks import SharedChainTask
-from jplay.solvers.schedules import FastSchedule
+from jplay.solvers.schedules import FastSolver
 
 
 class MultiTaskJPlay(ChainEstimator, BaseEstimator):
@@ -74,7 +74,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         What projected samples must be: non-negative, of norm at most one, both, or neither.
     reconstruction : bool, default=True
         Whether the reconstruction term is part of the model.
-    solver : "fast" or FastSchedule, default="fast"
+    solver : "fast" or FastSolver, default="fast"
         The published schedule knows one weight for all samples, and so no tasks.
     scaling : {"standard", "norm"} or None, default="standard"
         What is done to features before the first layer, see :class:`JPlay`.
@@ -133,7 +133,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         "task_weight": [StrOptions({"balanced"}), dict, None],
         "linked": ["boolean"],
         **CHAIN_CONSTRAINTS,
-        "solver": [StrOptions({"fast"}), FastSchedule],
+        "solver": [StrOptions({"fast"}), FastSolver],
     }
 
     def __init__(
@@ -150,7 +150,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         graph: Any = None,
         constraints: Literal["both", "nonnegative", "unit_ball"] | None = "both",
         reconstruction: bool = True,
-        solver: Literal["fast"] | FastSchedule = "fast",
+        solver: Literal["fast"] | FastSolver = "fast",
         scaling: Literal["standard", "norm"] | None = "standard",
     ) -> None:
         self.n_components = n_components

@@ -4,24 +4,19 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Literal, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from jplay._array_api import like, to_numpy
+from jplay._array_api import like
 from jplay.blocks.containers import is_in_blocks
 from jplay.estimators._chain import CHAIN_CONSTRAINTS, ChainEstimator
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._rowwise import by_rows
-from jplay.numerics.prox import project_simplex
 from jplay.problems import described
 from jplay.problems.tasks import RegressionTask
-from jplay.solvers.schedules import FastSchedule, PaperSchedule
-
-_SHARES_ROUNDING = 1e-3
-"""By which shares may miss zero and one: they come from measurements, or from single precision."""
+from jplay.solvers.schedules import FastSolver, PaperSolver
 
 
 class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
@@ -52,14 +47,10 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         What projected samples must be: non-negative, of norm at most one, both, or neither.
     reconstruction : bool, default=True
         Whether the reconstruction term is part of the model.
-    solver : {"fast", "paper"}, FastSchedule or PaperSchedule, default="fast"
+    solver : {"fast", "paper"}, FastSolver or PaperSolver, default="fast"
         See :class:`JPlay`.
     scaling : {"standard", "norm"} or None, default="standard"
         What is done to features before the first layer, see :class:`JPlay`.
-
-    shares : bool, default=False
-        Whether targets are the parts of a whole, such as the materials of a mixed pixel:
-        non-negative numbers that sum to one. Predictions are then the nearest such numbers.
 
     Attributes
     ----------
@@ -102,7 +93,6 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_layers": [Interval(Integral, 1, None, closed="left"), "array-like"],
         **CHAIN_CONSTRAINTS,
-        "shares": ["boolean"],
     }
 
     def __init__(
@@ -116,9 +106,8 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         graph: Any = None,
         constraints: Literal["both", "nonnegative", "unit_ball"] | None = "both",
         reconstruction: bool = True,
-        solver: Literal["fast", "paper"] | FastSchedule | PaperSchedule = "fast",
+        solver: Literal["fast", "paper"] | FastSolver | PaperSolver = "fast",
         scaling: Literal["standard", "norm"] | None = "standard",
-        shares: bool = False,
     ) -> None:
         self.n_components = n_components
         self.n_layers = n_layers
@@ -130,7 +119,6 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         self.reconstruction = reconstruction
         self.solver = solver
         self.scaling = scaling
-        self.shares = shares
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -193,8 +181,6 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
             )
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
-        if self.shares:
-            _check_shares(to_numpy(y))
         return X, y
 
     @by_rows
@@ -212,27 +198,9 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "components_")
         matrix, offset = self._after_chain(self.output_coef_)
         predicted = self._product(X, matrix, offset + like(self.output_intercept_, matrix))
-        if self.shares:
-            predicted = project_simplex(predicted)
         return predicted[:, 0] if self._single_target else predicted
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _check_shares(y: np.ndarray) -> None:
-    """Refuse targets that are no parts of a whole."""
-    known = y[~np.isnan(y)] if y.ndim == 1 else y[~np.isnan(y).any(axis=1)]
-    if y.ndim == 1 or known.min() < -_SHARES_ROUNDING:
-        problem = "one column" if y.ndim == 1 else f"a smallest entry of {known.min():g}"
-    else:
-        sums = known.sum(axis=1)
-        if np.abs(sums - 1).max() <= _SHARES_ROUNDING:
-            return
-        problem = f"sums from {sums.min():g} to {sums.max():g}"
-    raise ValueError(
-        f"`y` should have non-negative columns that sum to one if `shares` is set, got {problem}. "
-        "Divide each row by its sum, or leave `shares` out."
-    )

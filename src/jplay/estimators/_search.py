@@ -21,8 +21,8 @@ from jplay._array_api import like
 from jplay._optional import import_optional
 from jplay.estimators._jplay import JPlay
 from jplay.problems import described, solve_batch
-from jplay.problems.targets import LabelPenalty, Propagation
-from jplay.solvers.schedules import PaperSchedule
+from jplay.problems.targets import LabelPenalty, SoftLabelPropagation
+from jplay.solvers.schedules import PaperSolver
 
 # Settings that change nothing about the samples, the graph or the shape of the model.
 _WEIGHTS = ("alpha", "beta", "gamma")
@@ -368,7 +368,7 @@ def _run_on_device(search, base, prefix, tasks, candidates, splits, X, y, scorer
 
 def _check_batch(model):
     """Refuse settings that cannot be part of a batch."""
-    if isinstance(model._task(None, 1).schedule, PaperSchedule):
+    if isinstance(model._task(None, 1).schedule, PaperSolver):
         raise ValueError(
             f"`solver` should be 'fast' for a search on a device, got {model.solver!r}. "
             "Leave `device` at None to search over the published schedule."
@@ -378,7 +378,7 @@ def _check_batch(model):
             f"`gamma` should be a number for a search on a device, got {model.gamma!r}. Leave "
             "`device` at None to search over such penalties."
         )
-    if isinstance(model.unlabelled, Propagation) or not _can_share(model):
+    if isinstance(model.unlabeled, SoftLabelPropagation) or not _can_share(model):
         raise ValueError(
             "`device` should be None if labels are propagated or a size is 'auto', got a device. "
             "Such settings are fitted one by one on the CPU."

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from jplay.estimators._committee import JPlayCommittee
 from jplay.numerics.places import class_counts, deal
 from jplay.numerics.spatial import guided_filter
-from jplay.numerics.subsets import surest_of_each_class
 from jplay.numerics.votes import confidence_exponent, sharpened
 from jplay.problems.scene_inputs import scene_inputs, tiles
 
@@ -66,14 +65,10 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
         Of the guided filter of the class maps; 0 for none.
     calibration_folds : int, default=3
         Parts into which the blocks of training pixels are dealt; 0 for probabilities as they are.
-    self_training : int, default=0
-        Pixels per class that the first fit labels and a second one learns from as well: drawn
-        from the surer half of the pixels that it gives that class. Of five partitions of Indian
-        Pines one gained three points by it and four lost one to two.
     n_jobs : int or None, default=None
         Members of the default committees that are fitted at the same time.
     random_state : int, RandomState instance or None, default=None
-        Draws members, folds, and the pixels of self-training.
+        Draws members and folds.
 
     Attributes
     ----------
@@ -122,7 +117,6 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
         "profile_radii": ["array-like"],
         "filter_radius": [Interval(Integral, 0, None, closed="left")],
         "calibration_folds": [Interval(Integral, 0, None, closed="left")],
-        "self_training": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -137,7 +131,6 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
         profile_radii: Any = (2, 4, 6, 8),
         filter_radius: int = 3,
         calibration_folds: int = 3,
-        self_training: int = 0,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -148,7 +141,6 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
         self.profile_radii = profile_radii
         self.filter_radius = filter_radius
         self.calibration_folds = calibration_folds
-        self.self_training = self_training
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -188,14 +180,8 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
         y = labels[labels > 0]
         kept: dict = {}  # inputs of a scene that is a single tile
         X = self._inputs_at(cube, places, kept)
-        seed = rng.randint(2**31)
-        self.models_ = self._fitted(X, y, seed)
+        self.models_ = self._fitted(X, y, rng.randint(2**31))
         self.exponent_ = self._calibrated(cube, X, y, places, kept, rng)
-        if self.self_training:
-            drawn, guessed = self._self_labelled(cube, labels, rng)
-            more = self._inputs_at(cube, drawn, kept)
-            X = [np.vstack(pair) for pair in zip(X, more, strict=True)]
-            self.models_ = self._fitted(X, np.concatenate([y, guessed]), seed)
         return self
 
     def fit_predict(self, cube: Any, labels: Any) -> Any:
@@ -381,17 +367,6 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
         return confidence_exponent(
             np.concatenate(judged), np.concatenate(correct), stiffness, usual
         )
-
-    def _self_labelled(self, cube, labels, rng):
-        """Places of pixels that the present fit is surest of, and their classes."""
-        confidence = np.empty(labels.shape, dtype=np.float32)
-        chosen = np.empty(labels.shape, dtype=np.int64)
-        for where, part in self._probability_tiles(cube):
-            confidence[where], chosen[where] = part.max(axis=2), part.argmax(axis=2)
-        free = np.argwhere(labels == 0)
-        codes = chosen[tuple(free.T)]
-        drawn = surest_of_each_class(codes, confidence[tuple(free.T)], self.self_training, rng)
-        return free[drawn], self.classes_[codes[drawn]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -68,7 +68,7 @@ def estimator_parameters(settings):
     >>> estimator_parameters({"alpha": 10.0, "bandwidth": 0.1})["graph"]
     HeatGraph(n_neighbors=10, bandwidth=0.1, method='auto', overlap=0)
     """
-    from jplay import FastSchedule, HeatGraph, PaperSchedule  # heavy: recipes are read without
+    from jplay import FastSolver, HeatGraph, PaperSolver  # heavy: recipes are read without
 
     params = dict(settings)
     graph = _taken(params, GRAPH_SETTINGS)
@@ -77,7 +77,7 @@ def estimator_parameters(settings):
     schedule = _taken(params, SOLVER_SETTINGS)
     if schedule:
         solver = params.get("solver", "fast")
-        params["solver"] = {"fast": FastSchedule, "paper": PaperSchedule}[solver](**schedule)
+        params["solver"] = {"fast": FastSolver, "paper": PaperSolver}[solver](**schedule)
     if "constraints" in params:
         kept = params["constraints"]
         if kept not in CONSTRAINTS:

@@ -153,14 +153,14 @@ class EdgeAwareJPlay(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     cube : ndarray of shape (height, width, n_bands) or None
-    n_unlabelled : int
+    n_unlabeled : int
         Pixels without label that take part in the fit.
     random_state : int or None
     """
 
-    def __init__(self, cube=None, n_unlabelled=1000, random_state=None):
+    def __init__(self, cube=None, n_unlabeled=1000, random_state=None):
         self.cube = cube
-        self.n_unlabelled = n_unlabelled
+        self.n_unlabeled = n_unlabeled
         self.random_state = random_state
 
     def fit(self, X, y):
@@ -171,11 +171,11 @@ class EdgeAwareJPlay(ClassifierMixin, BaseEstimator):
         pixels = alike @ unit_maximum(self.cube).reshape(-1, self.cube.shape[2])
         known = _positions(X)
         others = np.setdiff1d(np.arange(len(pixels)), known)
-        drawn = np.sort(rng.permutation(others)[: self.n_unlabelled])
+        drawn = np.sort(rng.permutation(others)[: self.n_unlabeled])
         chosen = np.concatenate([known, drawn])
         spectral, _ = build_affinity(pixels[chosen], as_graph(None))
         graph = sum_of_graphs(spectral, restricted(affinity, chosen))
-        model = JPlay(n_layers=1, alpha=10.0, graph=graph, unlabelled=-1)
+        model = JPlay(n_layers=1, alpha=10.0, graph=graph, unlabeled=-1)
         model.fit(pixels[chosen], np.concatenate([y, np.full(len(drawn), -1)]))
         self._features = alike @ model.transform(pixels)
         self._nearest = KNeighborsClassifier(1, algorithm="brute").fit(self._features[known], y)

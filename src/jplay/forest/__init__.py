@@ -1,16 +1,12 @@
 """Canonical correlation forests (Rainforth and Wood, 2015)."""
 
 from jplay._documentation import link_documentation as _link
-from jplay.forest._estimators import (
-    CanonicalCorrelationForestClassifier,
-    CanonicalCorrelationForestRegressor,
-)
+from jplay.forest._estimators import CanonicalCorrelationForestClassifier
 from jplay.forest._tree import CanonicalCorrelationTree
 
 __all__ = [
     "CanonicalCorrelationForestClassifier",
-    "CanonicalCorrelationForestRegressor",
     "CanonicalCorrelationTree",
 ]
 
-_link(CanonicalCorrelationForestClassifier, CanonicalCorrelationForestRegressor)
+_link(CanonicalCorrelationForestClassifier)

@@ -6,7 +6,7 @@ from scipy.linalg.lapack import dgeqp3, dtrtrs
 RANK_TOLERANCE = 1e-4
 
 
-def pivoted_triangle(A, tolerance=RANK_TOLERANCE):
+def pivoted_triangle(A):
     """Leading triangle of the pivoted QR factorisation of ``A``, cut at its numerical rank.
 
     Returns
@@ -18,7 +18,7 @@ def pivoted_triangle(A, tolerance=RANK_TOLERANCE):
     """
     factor, pivots, *_ = dgeqp3(A)
     diagonal = np.abs(factor.diagonal())
-    rank = np.count_nonzero(diagonal > tolerance * diagonal[0])
+    rank = np.count_nonzero(diagonal > RANK_TOLERANCE * diagonal[0])
     return factor[:rank, :rank], pivots[:rank] - 1
 
 

@@ -1,11 +1,11 @@
-"""Forests of canonical correlation trees."""
+"""Forest of canonical correlation trees."""
 
 import warnings
 from math import ceil, log2, sqrt
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
-from jplay.forest._targets import ClassTargets, LabelTargets, RealTargets
+from jplay.forest._targets import ClassTargets, LabelTargets
 from jplay.forest._tree import TreeSettings, grow_tree
 
 TREES_PER_TASK = 10
@@ -70,7 +70,75 @@ def _predict_block(trees, block, mean, scale, finish):
     return finish(total, block.dtype)
 
 
-class _CanonicalCorrelationForest(CallbackSupportMixin, BaseEstimator):
+class CanonicalCorrelationForestClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    r"""Forest of trees that split along canonical correlation directions.
+
+    Each node draws a few features and a bootstrap of its samples, and finds the directions
+    :math:`a` of the canonical correlation analysis between these features and the labels,
+
+    .. math:: \max_{a, b} \operatorname{corr}(X_S a, Y b), \quad S \text{ the drawn features}.
+
+    All samples of the node are projected on every canonical direction, and the node splits at
+    the midpoint with the largest information gain over all of them. The splits are oblique, so
+    a forest follows boundaries that do not align with the features, and it does not depend on
+    the scale of the features. There is nothing to tune in most problems.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        Number of trees.
+    max_features : {"log2", "sqrt"}, int, float or None, default="log2"
+        Number of features drawn at each node: ``ceil(log2(n_features) + 1)`` (2 of 3 features),
+        the square root, a number, a fraction, or all.
+    max_depth : int or None, default=None
+        Largest number of splits above a leaf; unlimited by default.
+    min_samples_leaf : int, default=1
+        Smallest number of training samples in a leaf.
+    bootstrap : {"auto", "projection", "tree"}, default="auto"
+        What the bootstrap is for. With ``"projection"`` each tree grows on all samples and each
+        node finds its directions on a bootstrap. With ``"tree"`` each tree grows on a bootstrap
+        of the samples. ``"auto"`` is ``"tree"`` if each node draws all features and
+        ``"projection"`` otherwise.
+    n_jobs : int or None, default=None
+        Number of processes that grow trees and of threads that predict. -1 means all cores.
+        The result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is drawn.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or list of ndarray
+        The classes. For an indicator matrix of labels, ``[0, 1]`` for each label.
+    estimators_ : list of CanonicalCorrelationTree
+        The trees. They act on standardised features, ``(X - mean_) / scale_``.
+    mean_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the training samples.
+    max_features_ : int
+        Number of features drawn at each node.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had any.
+
+    Notes
+    -----
+    Callbacks of scikit-learn (``set_callbacks``) see one task per ten trees, and may end the
+    fit early.
+
+    References
+    ----------
+    T. Rainforth and F. Wood, "Canonical correlation forests", arXiv:1507.05444, 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from jplay import CanonicalCorrelationForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = CanonicalCorrelationForestClassifier(50, random_state=0).fit(X[::2], y[::2])
+    >>> forest.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
     _parameter_constraints: dict = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "max_features": [
@@ -104,6 +172,37 @@ class _CanonicalCorrelationForest(CallbackSupportMixin, BaseEstimator):
         self.bootstrap = bootstrap
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            The class of each sample, or an indicator matrix of its labels.
+
+        Returns
+        -------
+        self : CanonicalCorrelationForestClassifier
+            The fitted forest.
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True)
+        check_classification_targets(y)
+        self._multi_label = type_of_target(y, input_name="y") == "multilabel-indicator"
+        if self._multi_label:
+            self.classes_ = [np.array([0, 1])] * y.shape[1]
+            return self._fit_trees(X, y, LabelTargets.of(y))
+        if y.ndim == 2 and y.shape[1] > 1:
+            raise ValueError(
+                "`y` should hold one class per sample or a 0/1 indicator of labels, got "
+                f"{y.shape[1]} columns with other values. Fit one forest per column."
+            )
+        y = column_or_1d(y, warn=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        return self._fit_trees(X, y, ClassTargets.of(codes, len(self.classes_)))
 
     def _fit_trees(self, X, y, targets):
         """Grow the trees on validated data and store them."""
@@ -159,111 +258,6 @@ class _CanonicalCorrelationForest(CallbackSupportMixin, BaseEstimator):
         )
         return np.concatenate(blocks)
 
-
-class CanonicalCorrelationForestClassifier(ClassifierMixin, _CanonicalCorrelationForest):
-    r"""Forest of trees that split along canonical correlation directions.
-
-    Each node draws a few features and a bootstrap of its samples, and finds the directions
-    :math:`a` of the canonical correlation analysis between these features and the labels,
-
-    .. math:: \max_{a, b} \operatorname{corr}(X_S a, Y b), \quad S \text{ the drawn features}.
-
-    All samples of the node are projected on every canonical direction, and the node splits at
-    the midpoint with the largest information gain over all of them. The splits are oblique, so
-    a forest follows boundaries that do not align with the features, and it does not depend on
-    the scale of the features. There is nothing to tune in most problems.
-
-    Parameters
-    ----------
-    n_estimators : int, default=300
-        Number of trees.
-    max_features : {"log2", "sqrt"}, int, float or None, default="log2"
-        Number of features drawn at each node: ``ceil(log2(n_features) + 1)`` (2 of 3 features),
-        the square root, a number, a fraction, or all.
-    max_depth : int or None, default=None
-        Largest number of splits above a leaf; unlimited by default.
-    min_samples_leaf : int, default=1
-        Smallest number of training samples in a leaf.
-    bootstrap : {"auto", "projection", "tree"}, default="auto"
-        What the bootstrap is for. With ``"projection"`` each tree grows on all samples and each
-        node finds its directions on a bootstrap. With ``"tree"`` each tree grows on a bootstrap
-        of the samples. ``"auto"`` is ``"tree"`` if each node draws all features and
-        ``"projection"`` otherwise.
-    n_jobs : int or None, default=None
-        Number of processes that grow trees and of threads that predict. -1 means all cores.
-        The result does not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all that is drawn.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,) or list of ndarray
-        The classes. For an indicator matrix of labels, ``[0, 1]`` for each label.
-    estimators_ : list of CanonicalCorrelationTree
-        The trees. They act on standardised features, ``(X - mean_) / scale_``.
-    mean_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the training samples.
-    max_features_ : int
-        Number of features drawn at each node.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had any.
-
-    See Also
-    --------
-    CanonicalCorrelationForestRegressor : The same for real targets.
-
-    Notes
-    -----
-    Callbacks of scikit-learn (``set_callbacks``) see one task per ten trees, and may end the
-    fit early.
-
-    References
-    ----------
-    T. Rainforth and F. Wood, "Canonical correlation forests", arXiv:1507.05444, 2015.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from jplay import CanonicalCorrelationForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = CanonicalCorrelationForestClassifier(50, random_state=0).fit(X[::2], y[::2])
-    >>> forest.score(X[1::2], y[1::2]) > 0.9
-    True
-    """
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
-        """Grow the forest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            The class of each sample, or an indicator matrix of its labels.
-
-        Returns
-        -------
-        self : CanonicalCorrelationForestClassifier
-            The fitted forest.
-        """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True)
-        check_classification_targets(y)
-        self._multi_label = type_of_target(y, input_name="y") == "multilabel-indicator"
-        if self._multi_label:
-            self.classes_ = [np.array([0, 1])] * y.shape[1]
-            return self._fit_trees(X, y, LabelTargets.of(y))
-        if y.ndim == 2 and y.shape[1] > 1:
-            raise ValueError(
-                "`y` should hold one class per sample or a 0/1 indicator of labels, got "
-                f"{y.shape[1]} columns with other values. Fit one forest per column."
-            )
-        y = column_or_1d(y, warn=True)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        return self._fit_trees(X, y, ClassTargets.of(codes, len(self.classes_)))
-
     def predict_proba(self, X):
         """Mean over the trees of the class frequencies in the leaf of each sample.
 
@@ -308,101 +302,4 @@ class CanonicalCorrelationForestClassifier(ClassifierMixin, _CanonicalCorrelatio
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.target_tags.multi_output = False
-        return tags
-
-
-class CanonicalCorrelationForestRegressor(RegressorMixin, _CanonicalCorrelationForest):
-    r"""Forest of regression trees that split along canonical correlation directions.
-
-    As :class:`CanonicalCorrelationForestClassifier`, with real targets in place of the labels:
-    each node splits along a direction of the canonical correlation analysis between a few
-    features and the targets, at the point with the largest reduction of the squared error of
-    the standardised targets. With one target a node has one direction, that of its least
-    squares fit.
-
-    Parameters
-    ----------
-    n_estimators : int, default=300
-        Number of trees.
-    max_features : {"log2", "sqrt"}, int, float or None, default="log2"
-        Number of features drawn at each node: ``ceil(log2(n_features) + 1)`` (2 of 3 features),
-        the square root, a number, a fraction, or all.
-    max_depth : int or None, default=None
-        Largest number of splits above a leaf; unlimited by default.
-    min_samples_leaf : int, default=1
-        Smallest number of training samples in a leaf.
-    bootstrap : {"auto", "projection", "tree"}, default="auto"
-        As in :class:`CanonicalCorrelationForestClassifier`.
-    n_jobs : int or None, default=None
-        Number of processes that grow trees and of threads that predict.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all that is drawn.
-
-    Attributes
-    ----------
-    estimators_ : list of CanonicalCorrelationTree
-        The trees. They act on standardised features, ``(X - mean_) / scale_``.
-    mean_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the training samples.
-    max_features_ : int
-        Number of features drawn at each node.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had any.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from jplay import CanonicalCorrelationForestRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> forest = CanonicalCorrelationForestRegressor(50, random_state=0).fit(X[::2], y[::2])
-    >>> forest.score(X[1::2], y[1::2]) > 0.3
-    True
-    """
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
-        """Grow the forest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Real targets.
-
-        Returns
-        -------
-        self : CanonicalCorrelationForestRegressor
-            The fitted forest.
-        """
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
-        )
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        self._single_target = y.ndim == 1
-        values = y.reshape(len(y), -1).astype(np.float64, copy=False)
-        return self._fit_trees(X, y, RealTargets.of(values))
-
-    def predict(self, X):
-        """Mean over the trees of the mean target in the leaf of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predicted targets, of the precision of ``X``.
-        """
-        values = self._mean_of_trees(X, lambda mean, dtype: mean.astype(dtype, copy=False))
-        return values[:, 0] if self._single_target else values
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         return tags

@@ -27,7 +27,7 @@ class ClassTargets:
     """One class per sample; the gain is the information gain in nats times the samples."""
 
     codes: np.ndarray
-    n_outputs: int
+    n_classes: int
     _n_log_n: np.ndarray = field(repr=False)
 
     @classmethod
@@ -36,16 +36,12 @@ class ClassTargets:
         dtype = np.min_scalar_type(max(n_classes - 1, 0))
         return cls(codes.astype(dtype), n_classes, entropy_table(len(codes)))
 
-    @property
-    def n_samples(self):
-        return len(self.codes)
-
     def is_pure(self, rows):
         codes = self.codes[rows]
         return bool((codes == codes[0]).all())
 
     def leaf_value(self, rows):
-        return np.bincount(self.codes[rows], minlength=self.n_outputs) / len(rows)
+        return np.bincount(self.codes[rows], minlength=self.n_classes) / len(rows)
 
     def basis(self, rows):
         """Scaled class indicators: orthonormal, and the constant vector lies in their span."""
@@ -91,14 +87,6 @@ class LabelTargets:
     def of(cls, indicator):
         return cls(np.asarray(indicator, dtype=np.float64), entropy_table(len(indicator)))
 
-    @property
-    def n_samples(self):
-        return len(self.indicator)
-
-    @property
-    def n_outputs(self):
-        return self.indicator.shape[1]
-
     def is_pure(self, rows):
         labels = self.indicator[rows]
         return bool((labels == labels[0]).all())
@@ -132,44 +120,3 @@ class LabelTargets:
             after += n_log_n[(n_rows - n_left)[:, np.newaxis] - right]
             gains[part] = after.sum(axis=2) - before - len(with_label) * size
         return gains
-
-
-@dataclass(frozen=True)
-class RealTargets:
-    """Real targets; the gain is the reduction of the summed squared error of scaled targets."""
-
-    values: np.ndarray
-    _standardised: np.ndarray = field(repr=False)
-
-    @classmethod
-    def of(cls, values):
-        scale = values.std(axis=0)
-        return cls(values, (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
-
-    @property
-    def n_samples(self):
-        return len(self.values)
-
-    @property
-    def n_outputs(self):
-        return self.values.shape[1]
-
-    def is_pure(self, rows):
-        values = self.values[rows]
-        return bool((values == values[0]).all())
-
-    def leaf_value(self, rows):
-        return self.values[rows].mean(axis=0)
-
-    def basis(self, rows):
-        basis = orthonormal_basis(self._standardised[rows])
-        return basis, basis.shape[1]
-
-    def gains(self, rows, order):
-        n_rows = len(rows)
-        values = self._standardised[rows]
-        values = values - values.mean(axis=0)
-        n_left = np.arange(1, n_rows + 1)
-        n_right = np.maximum(n_rows - n_left, 1)
-        square_sum = (np.cumsum(values[order], axis=1) ** 2).sum(axis=2)
-        return square_sum / n_left + square_sum / n_right

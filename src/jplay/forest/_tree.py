@@ -152,7 +152,7 @@ def grow_tree(Z, targets, settings, *, bagged, seed):
     Parameters
     ----------
     Z : ndarray of shape (n_samples, n_features)
-    targets : ClassTargets, LabelTargets or RealTargets
+    targets : ClassTargets or LabelTargets
     settings : TreeSettings
     bagged : bool
         Grow on a bootstrap of the samples instead of all of them.

@@ -356,7 +356,7 @@ def _judged(name, y, predicted, rows, units, fold_accuracies, seconds):
     )
 
 
-def accuracy_interval(right, units, *, confidence=CONFIDENCE):
+def accuracy_interval(right, units):
     """Interval of a share of right answers that come in units.
 
     Parameters
@@ -365,7 +365,6 @@ def accuracy_interval(right, units, *, confidence=CONFIDENCE):
         From 0 (wrong) to 1 (right).
     units : array-like of shape (n_samples,)
         Samples of one unit are right or wrong together; units are independent.
-    confidence : float, default=0.95
 
     Returns
     -------
@@ -384,7 +383,7 @@ def accuracy_interval(right, units, *, confidence=CONFIDENCE):
     spread = share * (1 - share)
     effective = spread / variance if variance > 0 else n_units
     effective = min(effective, len(right))
-    z = student.ppf((1 + confidence) / 2, n_units - 1)
+    z = student.ppf((1 + CONFIDENCE) / 2, n_units - 1)
     centre = (share + z**2 / (2 * effective)) / (1 + z**2 / effective)
     half = z * np.sqrt(spread / effective + z**2 / (4 * effective**2)) / (1 + z**2 / effective)
     return float(max(0.0, centre - half)), float(min(1.0, centre + half))

@@ -39,10 +39,6 @@ class FeatureRelevance:
         totals = np.abs(rows).sum(axis=1, keepdims=True)
         return rows / np.where(totals > 0, totals, 1)
 
-    def top_features(self, n=10, layer=None):
-        """Positions of the ``n`` features that add most to each class, (n_classes, n)."""
-        return np.argsort(-self.shares(layer), axis=1, kind="stable")[:, :n]
-
 
 @dataclass(frozen=True)
 class RelevanceStability:

@@ -20,6 +20,7 @@ TEMPERATURE = 0.3
 less independent, than the distributions claim."""
 _DIAGONAL = 0.01  # of every covariance; keeps features that are nearly copies apart
 _ENTRIES = 20_000_000  # of scores that are computed at a time: less than 40 megabytes per fold
+_MAX_ROUNDS = 5  # of swaps through all chosen features
 _LEAST_VARIANCE = 1e-9  # of the variance that chosen features leave; below it is rounding
 
 
@@ -223,9 +224,7 @@ def grown(loss: LeftOutLoss, chosen: Sequence[int], n: int, rules: ChoiceRules) 
     return chosen
 
 
-def swapped(
-    loss: LeftOutLoss, chosen: Sequence[int], rules: ChoiceRules, max_rounds: int = 5
-) -> list[int]:
+def swapped(loss: LeftOutLoss, chosen: Sequence[int], rules: ChoiceRules) -> list[int]:
     """Replace single features as long as the loss falls by more than its standard error.
 
     Features are taken out in turn, the oldest first, and the best that may take the place does.
@@ -233,7 +232,7 @@ def swapped(
     """
     chosen = list(chosen)
     unchanged = 0
-    for _ in range(max_rounds * len(chosen)):
+    for _ in range(_MAX_ROUNDS * len(chosen)):
         if unchanged == len(chosen):
             break
         out, *rest = chosen

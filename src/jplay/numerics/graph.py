@@ -123,42 +123,6 @@ def symmetric_affinity(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse
     return affinity
 
 
-def heat_affinity(
-    X: np.ndarray, n_neighbors: int = 10, bandwidth: Bandwidth = "median"
-) -> tuple[scipy.sparse.csr_array, float]:
-    """Symmetric nearest-neighbour graph with weights ``exp(-|x_i - x_j|^2 / (2 t^2))``.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    n_neighbors : int, default=10
-    bandwidth : float or "median", default="median"
-        The width ``t``. ``"median"`` takes the median distance to the last neighbour.
-
-    Returns
-    -------
-    affinity : csr_array of shape (n_samples, n_samples), float64
-    bandwidth : float
-        The width that was used.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> affinity, width = heat_affinity(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1)
-    >>> width
-    1.0
-    >>> affinity.toarray().round(3)
-    array([[0.   , 0.607, 0.   ],
-           [0.607, 0.   , 0.135],
-           [0.   , 0.135, 0.   ]])
-    """
-    indices, squared_distances = nearest_neighbors(X, n_neighbors)
-    if bandwidth == "median":
-        bandwidth = median_bandwidth(squared_distances)
-    weights = np.exp(squared_distances / (-2 * bandwidth**2))
-    return symmetric_affinity(indices, weights), float(bandwidth)
-
-
 def weighted_by_features(
     affinity: scipy.sparse.sparray, features: np.ndarray, bandwidth: Bandwidth = "median"
 ) -> scipy.sparse.csr_array:
@@ -390,7 +354,7 @@ def neighbor_graph(
     *,
     approximate: bool = False,
 ) -> tuple[NeighborGraph, float]:
-    """The graph of :func:`heat_affinity` as neighbour lists, computed where ``X`` lives.
+    """Symmetric graph with heat-kernel weights as neighbour lists, computed where ``X`` lives.
 
     Parameters
     ----------

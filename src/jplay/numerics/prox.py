@@ -1,6 +1,6 @@
-"""Proximal maps: constraints of the model (Eqs. 14 and 15), shares, sparse entries and columns."""
+"""Proximal maps: constraints of the model (Eqs. 14 and 15), sparse entries and columns."""
 
-from jplay._array_api import Array, identity, namespace
+from jplay._array_api import Array, namespace
 
 
 def project_nonnegative(V: Array) -> Array:
@@ -76,31 +76,3 @@ def shrink_columns(V: Array, threshold: Array) -> Array:
     kept = norms > threshold
     share = 1 - threshold / xp.where(kept, norms, xp.ones_like(norms))
     return V * xp.where(kept, share, xp.zeros_like(share))
-
-
-def project_simplex(V: Array) -> Array:
-    r"""Nearest matrix whose rows are shares: non-negative numbers that sum to one.
-
-    It is :math:`\max(V - \tau, 0)`, where :math:`\tau` of a row is the largest
-    :math:`(u_1 + \dots + u_k - 1) / k` over its entries :math:`u_1 \ge u_2 \ge \dots` in falling
-    order (Held, Wolfe and Crowder 1974).
-
-    Parameters
-    ----------
-    V : array of shape (n_samples, n_parts)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> project_simplex(np.array([[0.9, 0.5, -0.2], [0.2, 0.3, 0.5]]))
-    array([[0.7, 0.3, 0. ],
-           [0.2, 0.3, 0.5]])
-    """
-    xp = namespace(V)
-    # A number added to a row changes nothing but the rounding.
-    V = V - xp.max(V, axis=-1, keepdims=True)
-    falling = xp.sort(V, axis=-1, descending=True)
-    upper = xp.triu(xp.ones_like(identity(V.shape[-1], V)))
-    counts = xp.sum(upper, axis=0)
-    tau = xp.max((falling @ upper - 1) / counts, axis=-1, keepdims=True)
-    return project_nonnegative(V - tau)

@@ -13,7 +13,7 @@ _BLOCK_ELEMENTS = 2**26  # of neighbours' features at a time; 512 MiB in double 
 
 
 def stacked_graphs(X: Array, n_rows: np.ndarray, n_neighbors: int) -> tuple[NeighborGraph, list]:
-    """The graph of :func:`.graph.heat_affinity` of every set, with the median bandwidth of each.
+    """Symmetric graph with heat-kernel weights of every set, with the median bandwidth of each.
 
     Distances come from products in double precision around the mean of each set.
 

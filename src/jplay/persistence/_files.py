@@ -73,6 +73,8 @@ SCHEMA_ENTRY = "schema.json"
 _LARGEST_MODEL_BYTES = 4 * 2**30
 _SMALL_MODEL_BYTES = 64 * 2**20
 """Memory that a file of any size may take."""
+_TOLERANCE_NM = 1.0
+"""Largest difference of wavelengths that counts as rounding."""
 _LARGEST_DOCUMENT_BYTES = 32 * 2**20
 """Of a JSON entry, which takes twenty times as much in memory. A forest of 100 trees has 1.3 MB."""
 
@@ -205,7 +207,6 @@ def check_features(
     *,
     feature_names: Sequence[str] | None = None,
     wavelengths: Sequence[float] | None = None,
-    tolerance: float = 1.0,
 ) -> None:
     """Raise :class:`ModelMismatchError` where data have other features than the model."""
     if feature_names is not None and model.metadata.feature_names is not None:
@@ -225,10 +226,11 @@ def check_features(
             )
         gaps = [abs(a - b) for a, b in zip(centres, given, strict=True)]
         worst = max(range(len(gaps)), key=gaps.__getitem__)
-        if gaps[worst] > tolerance:
+        if gaps[worst] > _TOLERANCE_NM:
             raise ModelMismatchError(
-                f"`wavelengths` should equal the model's to {tolerance:g} nm; band {worst} is at "
-                f"{given[worst]:g} nm, the model's at {centres[worst]:g} nm. Resample the spectra."
+                f"`wavelengths` should equal the model's to {_TOLERANCE_NM:g} nm; band {worst} is "
+                f"at {given[worst]:g} nm, the model's at {centres[worst]:g} nm. Resample the "
+                "spectra."
             )
 
 

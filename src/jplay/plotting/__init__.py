@@ -23,7 +23,6 @@ from jplay.plotting._relevance import plot_relevance
 from jplay.plotting._scenes import (
     false_color,
     plot_class_map,
-    plot_false_color,
     plot_maps,
     plot_spectra,
     plot_split,
@@ -39,7 +38,6 @@ __all__ = [
     "leading_plane",
     "plot_class_map",
     "plot_convergence",
-    "plot_false_color",
     "plot_images",
     "plot_maps",
     "plot_relevance",

@@ -67,24 +67,6 @@ def _shown_bands(n_bands, bands, wavelengths):
     return np.abs(wavelengths - np.array(COLOR_INFRARED)[:, None]).argmin(axis=1)
 
 
-def plot_false_color(cube, *, bands=None, wavelengths=None, percentiles=(2, 98), ax=None):
-    """Show three bands of a cube as a colour image; parameters as for :func:`false_color`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> from jplay.datasets import make_hyperspectral_scene
-    >>> from jplay.plotting import plot_false_color
-    >>> scene = make_hyperspectral_scene(random_state=0)
-    >>> ax = plot_false_color(scene.cube, wavelengths=scene.wavelengths)
-    """
-    image = false_color(cube, bands=bands, wavelengths=wavelengths, percentiles=percentiles)
-    return _show(image, one_axes(ax))
-
-
 def plot_class_map(
     labels, *, class_names=None, colors=None, background="black", legend=True, ax=None
 ):

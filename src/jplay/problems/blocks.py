@@ -51,7 +51,7 @@ def described_blocks(
     sample_weight: Any,
     graph: Any,
     scaling: str | None,
-    unlabelled: Any,
+    unlabeled: Any,
     class_weight: Any,
     *,
     real: bool = False,
@@ -60,9 +60,9 @@ def described_blocks(
 
     Yields what :class:`FitProblem` is made of, by name.
     """
-    if isinstance(unlabelled, Propagation):
+    if isinstance(unlabeled, Propagation):
         raise ValueError(
-            "`unlabelled` should be 'auto', -1 or None for samples in blocks, got a Propagation: "
+            "`unlabeled` should be 'auto', -1 or None for samples in blocks, got a Propagation: "
             "labels spread over one graph, and each block has its own. Fit an array in memory."
         )
     X = unwrapped(X)
@@ -79,7 +79,7 @@ def described_blocks(
         executor, rows, kept = _opened(X, stack)
         targets = _sent(executor, y, len(rows))
         weights = _sent(executor, sample_weight, len(rows))
-        summarize: Any = None if y is None else partial(_summary, unlabelled=unlabelled)
+        summarize: Any = None if y is None else partial(_summary, unlabeled=unlabeled)
         if real:
             summarize = summarize_real_targets
         found = executor.reduce(
@@ -93,13 +93,13 @@ def described_blocks(
         if real:
             code = real_code(found.targets)
         elif y is not None:
-            code = target_code(found.targets, unlabelled, class_weight)
+            code = target_code(found.targets, unlabeled, class_weight)
         scale, shift = feature_scales(
             scaling, found.mean, found.deviation, found.lowest, found.highest, found.rms_norm
         )
         form = _with_constant(executor, rows, found, RowForm(scale, shift))
         first_layer = FirstLayer(X.shape[1], form.constant, scale=form.scale, shift=form.shift)
-        encode = _unlabelled_rows if code is None else code.encode
+        encode = _unlabeled_rows if code is None else code.encode
         statistics, bandwidth = _statistics(executor, rows, form, targets, weights, graph, encode)
         sampled = None
         if code is not None and not code.multilabel:
@@ -127,11 +127,11 @@ def _sampled(
     return executor.reduce(some, functions.concatenate_pairs, [rows, targets, weights], stride)
 
 
-def _summary(y: Any, sample_weight: Any, *, unlabelled: Any) -> TargetSummary:
-    return summarize_targets(y, unlabelled, sample_weight)
+def _summary(y: Any, sample_weight: Any, *, unlabeled: Any) -> TargetSummary:
+    return summarize_targets(y, unlabeled, sample_weight)
 
 
-def _unlabelled_rows(y: Any, sample_weight: Any) -> None:
+def _unlabeled_rows(y: Any, sample_weight: Any) -> None:
     """Targets of a fit without labels."""
 
 

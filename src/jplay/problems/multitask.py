@@ -118,10 +118,10 @@ def _task(name: Any, y: Any, kind: str | None, n_samples: int) -> TaskTargets:
         known = known.astype(np.float64)
     elif known.dtype.kind in "if":
         # As in one task: -1 and 1 alone are two classes.
-        unlabelled = known == -1
-        if unlabelled.all() or not np.isin(known, (-1, 1)).all():
-            missing[np.flatnonzero(~missing)[unlabelled]] = True
-            known = known[~unlabelled]
+        unlabeled = known == -1
+        if unlabeled.all() or not np.isin(known, (-1, 1)).all():
+            missing[np.flatnonzero(~missing)[unlabeled]] = True
+            known = known[~unlabeled]
         if known.dtype.kind == "f" and missing.any() and np.all(known == np.rint(known)):
             known = known.astype(np.int64)  # whole numbers that were floats to hold NaN
     if not len(known):

@@ -143,7 +143,7 @@ def described(
     *,
     graph: Any = None,
     scaling: str | None = None,
-    unlabelled: Any = None,
+    unlabeled: Any = None,
     class_weight: Any = None,
     n_components: int | None = None,
     tuned: bool = True,
@@ -162,7 +162,7 @@ def described(
     graph : HeatGraph, callable, matrix or None, default=None
         A HeatGraph is one of the scaled samples; a function gets the samples as they are.
     scaling : {"standard", "norm"} or None, default=None
-    unlabelled : {"auto", -1, None} or Propagation, default=None
+    unlabeled : {"auto", -1, None} or Propagation, default=None
     class_weight : None, "balanced" or dict, default=None
     n_components : int, default=None
         About how many, to tell how much work there is.
@@ -182,7 +182,7 @@ def described(
     n_neighbors = getattr(graph, "n_neighbors", HeatGraph.n_neighbors)
     if is_in_blocks(X):
         with described_blocks(
-            X, y, sample_weight, graph, scaling, unlabelled, class_weight, real=real
+            X, y, sample_weight, graph, scaling, unlabeled, class_weight, real=real
         ) as description:
             if not tuned:
                 description["rows"] = None
@@ -197,7 +197,7 @@ def described(
         targets = encode_real_targets(y, sample_weight=sample_weight)
     elif y is not None:
         targets = encode_targets(
-            y, unlabelled, sample_weight=sample_weight, class_weight=class_weight
+            y, unlabeled, sample_weight=sample_weight, class_weight=class_weight
         )
     Y = X[:, :0] if targets is None else like(targets.Y, X)
     with sample_threads(X.shape[0] * X.shape[1] * (n_components or X.shape[1])) as pool:

@@ -64,8 +64,8 @@ def solve_batch(
     Returns
     -------
     solutions : list over problems of lists over tasks
-        ``None`` for a solve that diverged: it deserves one of its own, with restarts. An error
-        in the place of a solution that was refused.
+        ``None`` for a problem that diverged: solved individually, it says what to change. An
+        error in the place of a solution that was refused.
     """
     solutions: list[list] = [[] for _ in problems]
     schedule = tasks[0].schedule

@@ -34,7 +34,7 @@ class Inputs:
 
     X: Array
     y: Any
-    unlabelled: Any = None
+    unlabeled: Any = None
     sample_weight: Any = None
     class_weight: Any = None
 
@@ -42,7 +42,7 @@ class Inputs:
     def of_targets(self) -> dict:
         """What tells how targets are encoded."""
         return {
-            "unlabelled": self.unlabelled,
+            "unlabeled": self.unlabeled,
             "sample_weight": self.sample_weight,
             "class_weight": self.class_weight,
         }

@@ -24,7 +24,7 @@ from jplay.numerics.propagation import best_graph_for_labels, confidence, propag
 
 @dataclass(frozen=True)
 class Propagation:
-    """Soft labels for samples without one, for the parameter ``unlabelled`` of :class:`JPlay`.
+    """Soft labels for samples without one, for the parameter ``unlabeled`` of :class:`JPlay`.
 
     Samples without label get labels from their neighbours: over the graph with its edges
     weighed by distance in the learned subspace, or over the neighbours there, whichever tells
@@ -37,7 +37,7 @@ class Propagation:
     rounds : int, default=2
         How often soft labels are found anew and the model solved again.
     marker : {"auto", -1}, default="auto"
-        What marks a sample without label, as the values of ``unlabelled`` do.
+        What marks a sample without label, as the values of ``unlabeled`` do.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Propagation:
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> y[::2] = -1
-    >>> JPlay(3, unlabelled=Propagation(weight=0.5)).fit(X, y).classes_
+    >>> JPlay(3, unlabeled=Propagation(weight=0.5)).fit(X, y).classes_
     array([0, 1, 2])
     """
 
@@ -239,25 +239,25 @@ def host_targets(y: Any) -> Any:
     return y
 
 
-def marker_of(unlabelled: Any) -> Any:
-    """The marker of missing labels that the parameter ``unlabelled`` stands for."""
-    return unlabelled.marker if isinstance(unlabelled, Propagation) else unlabelled
+def marker_of(unlabeled: Any) -> Any:
+    """The marker of missing labels that the parameter ``unlabeled`` stands for."""
+    return unlabeled.marker if isinstance(unlabeled, Propagation) else unlabeled
 
 
-def summarize_targets(y: Any, unlabelled: Any, sample_weight: Any = None) -> TargetSummary:
+def summarize_targets(y: Any, unlabeled: Any, sample_weight: Any = None) -> TargetSummary:
     """Summary of the targets of one block.
 
     Parameters
     ----------
     y : ndarray or sparse matrix of shape (n_samples,) or (n_samples, n_labels)
-    unlabelled : {"auto", -1, None} or Propagation
+    unlabeled : {"auto", -1, None} or Propagation
         Unless ``None``, -1 (for indicator matrices a row of -1) is a missing label.
     sample_weight : ndarray of shape (n_samples,), default=None
     """
     n_samples = y.shape[0]
     weight = np.ones(n_samples) if sample_weight is None else sample_weight
     missing = np.zeros(n_samples, dtype=bool)
-    if unlabelled is not None and not scipy.sparse.issparse(y) and y.dtype.kind in "ifO":
+    if unlabeled is not None and not scipy.sparse.issparse(y) and y.dtype.kind in "ifO":
         missing = _missing(y)
     common = {
         "n_samples": n_samples,
@@ -269,9 +269,9 @@ def summarize_targets(y: Any, unlabelled: Any, sample_weight: Any = None) -> Tar
     known = y[~missing]
     if y.ndim == 2:
         entries = known.data if scipy.sparse.issparse(known) else known
-        if unlabelled is not None and np.any(entries == -1):
+        if unlabeled is not None and np.any(entries == -1):
             raise ValueError(
-                "`y` should hold -1 for all labels of an unlabelled sample, got rows with some. "
+                "`y` should hold -1 for all labels of an unlabeled sample, got rows with some. "
                 "Fill a row with -1, or the missing entries with 0."
             )
         is_set = (known != 0).astype(np.float64)
@@ -294,17 +294,17 @@ def summarize_targets(y: Any, unlabelled: Any, sample_weight: Any = None) -> Tar
     )
 
 
-def target_code(summary: TargetSummary, unlabelled: Any, class_weight: Any) -> TargetCode:
+def target_code(summary: TargetSummary, unlabeled: Any, class_weight: Any) -> TargetCode:
     """How targets with this summary are encoded, or an error that says what is wrong with them.
 
     Parameters
     ----------
     summary : TargetSummary
-    unlabelled : {"auto", -1, None} or Propagation
+    unlabeled : {"auto", -1, None} or Propagation
         With ``"auto"``, class labels -1 and 1 alone are two classes.
     class_weight : None, "balanced" or dict
     """
-    summary = _with_signs(summary, unlabelled)
+    summary = _with_signs(summary, unlabeled)
     if summary.n_missing == summary.n_samples:
         raise ValueError(
             f"`y` should have a label for some samples, got {summary.n_samples} times -1, which "
@@ -313,13 +313,13 @@ def target_code(summary: TargetSummary, unlabelled: Any, class_weight: Any) -> T
         )
     if summary.n_labels is not None:
         return _label_code(summary, class_weight)
-    _check_classes(summary, unlabelled)
+    _check_classes(summary, unlabeled)
     return _class_code(summary, class_weight)
 
 
-def _with_signs(summary: TargetSummary, unlabelled: Any) -> TargetSummary:
+def _with_signs(summary: TargetSummary, unlabeled: Any) -> TargetSummary:
     """-1 as a class if the only other one is 1, unless -1 is said to mark missing labels."""
-    if summary.n_labels is not None or not summary.n_missing or marker_of(unlabelled) != "auto":
+    if summary.n_labels is not None or not summary.n_missing or marker_of(unlabeled) != "auto":
         return summary
     if len(summary.values) != 1 or _number(summary.values[0]) != 1.0:
         return summary
@@ -342,7 +342,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _check_classes(summary: TargetSummary, unlabelled: Any) -> None:
+def _check_classes(summary: TargetSummary, unlabeled: Any) -> None:
     classes = summary.values
     if classes.dtype.kind == "f" and np.isnan(classes).any():
         raise ValueError("Input y contains NaN. Drop the samples without a label.")
@@ -354,7 +354,7 @@ def _check_classes(summary: TargetSummary, unlabelled: Any) -> None:
     if len(classes) < 2:
         remedy = "Add samples of another class, or use AutoRULe for data without labels."
         if summary.n_missing:
-            marker = "marker" if isinstance(unlabelled, Propagation) else "unlabelled"
+            marker = "marker" if isinstance(unlabeled, Propagation) else "unlabeled"
             remedy = f"If -1 is a class and no missing label, change `{marker}`."
         raise ValueError(
             f"`y` should contain at least 2 classes, got 1 class ({classes.tolist()[0]!r}). "
@@ -583,7 +583,7 @@ def check_sample_weight(sample_weight: Any, y: Any) -> Any:
 
 def encode_targets(
     y: Any,
-    unlabelled: Any = None,
+    unlabeled: Any = None,
     *,
     sample_weight: Any = None,
     class_weight: Any = None,
@@ -593,7 +593,7 @@ def encode_targets(
     Parameters
     ----------
     y : array or sparse matrix of shape (n_samples,) or (n_samples, n_labels)
-    unlabelled : {"auto", -1, None} or Propagation, default=None
+    unlabeled : {"auto", -1, None} or Propagation, default=None
     sample_weight : array-like of shape (n_samples,), default=None
     class_weight : None, "balanced" or dict, default=None
 
@@ -614,16 +614,16 @@ def encode_targets(
     """
     host_y = host_targets(y)
     weight = check_sample_weight(sample_weight, host_y)
-    summary = summarize_targets(host_y, unlabelled, weight)
+    summary = summarize_targets(host_y, unlabeled, weight)
     if not scipy.sparse.issparse(host_y) and host_y.ndim == 2:
-        _check_kind(host_y, unlabelled)
-    code = target_code(summary, unlabelled, class_weight)
+        _check_kind(host_y, unlabeled)
+    code = target_code(summary, unlabeled, class_weight)
     return Targets(code, *code.encode(host_y, weight))
 
 
-def _check_kind(y: Any, unlabelled: Any) -> None:
+def _check_kind(y: Any, unlabeled: Any) -> None:
     """Refuse matrices that are no indicators, in scikit-learn's words if it has some."""
-    known = y if unlabelled is None or y.dtype.kind not in "ifO" else y[~_missing(y)]
+    known = y if unlabeled is None or y.dtype.kind not in "ifO" else y[~_missing(y)]
     if len(known) and type_of_target(known, input_name="y") != "multilabel-indicator":
         check_classification_targets(known)
         raise ValueError(

@@ -54,7 +54,7 @@ class ChainTask:
     n_layers: Any
     model: ModelSettings
     schedule: FastSchedule | PaperSchedule
-    unlabelled: Any = None
+    unlabeled: Any = None
 
     def sizes(self, problem: FitProblem) -> list[int]:
         n_components = self.n_components
@@ -80,11 +80,11 @@ class ChainTask:
                 )
         result = self._solved(problem, report)
         true_targets = problem.targets
-        if isinstance(self.unlabelled, Propagation) and problem.code and problem.code.partial:
+        if isinstance(self.unlabeled, Propagation) and problem.code and problem.code.partial:
             assert true_targets is not None
-            for _ in range(self.unlabelled.rounds):
+            for _ in range(self.unlabeled.rounds):
                 graphs = _label_graphs(problem, result)
-                soft = soft_targets(graphs, true_targets, self.unlabelled.weight)
+                soft = soft_targets(graphs, true_targets, self.unlabeled.weight)
                 problem = _with_targets(problem, soft)
                 result = self._solved(problem, report)
         return chain_solution(problem, result, self.attributes)
@@ -238,7 +238,7 @@ def _check_unweighted(code: TargetCode) -> None:
     if not code.weighted:
         return
     if code.partial:
-        cause = "samples lack a label (see `unlabelled`)"
+        cause = "samples lack a label (see `unlabeled`)"
     elif code.class_factors is not None:
         cause = "classes differ in weight (`class_weight`)"
     else:
@@ -256,9 +256,7 @@ def chain_solution(
 ) -> Solution:
     """The fitted attributes of a chain that was solved."""
     if result.n_iter == 0:
-        raise CollapsedSolutionError(
-            f"No solution was found, {result.status.message}, or raise `attempts` of the schedule."
-        )
+        raise CollapsedSolutionError(f"No solution was found because {result.status.message}.")
     raise_if_collapsed(
         problem.statistics.X_root,
         collapse(result.thetas),

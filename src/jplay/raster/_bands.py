@@ -46,11 +46,11 @@ class BandSelection:
         return X[:, self.lower] * (1 - weight) + X[:, self.upper] * weight
 
 
-def select_bands(scene, model, *, resample=False, scale=None, tolerance=TOLERANCE_NM):
+def select_bands(scene, model, *, resample=False, scale=None):
     """Match the bands of a scene with those of a model, or say why it cannot be.
 
     Where both know their wavelengths, each band of the model takes the scene's nearest one,
-    which must be within ``tolerance`` nm and not on the bad-band list. Where that fails and
+    which must be within 1 nm and not on the bad-band list. Where that fails and
     ``resample`` is true, spectra are interpolated linearly between the scene's good bands. A model
     without wavelengths takes bands by their number.
 
@@ -63,8 +63,6 @@ def select_bands(scene, model, *, resample=False, scale=None, tolerance=TOLERANC
         Factor from the values of the scene to those of the model. Without it a scene is refused
         whose values are far from those that the model was fitted to, unless the model divides
         every spectrum by its norm.
-    tolerance : float
-        In nm.
 
     Returns
     -------
@@ -74,7 +72,7 @@ def select_bands(scene, model, *, resample=False, scale=None, tolerance=TOLERANC
     ------
     ModelMismatchError
     """
-    selection = _selected(scene, model, resample, tolerance)
+    selection = _selected(scene, model, resample)
     if scale is None:
         _check_unit(scene, model, selection)
         return selection
@@ -83,10 +81,10 @@ def select_bands(scene, model, *, resample=False, scale=None, tolerance=TOLERANC
     return replace(selection, scale=float(scale))
 
 
-def _selected(scene, model, resample, tolerance):
+def _selected(scene, model, resample):
     wanted = model.metadata.wavelengths
     if wanted is not None and scene.wavelengths is not None:
-        return _by_wavelength(scene, np.asarray(wanted, dtype=float), resample, tolerance)
+        return _by_wavelength(scene, np.asarray(wanted, dtype=float), resample)
     if resample:
         missing = "scene" if scene.wavelengths is None else "model"
         raise ModelMismatchError(
@@ -102,16 +100,16 @@ def _selected(scene, model, resample, tolerance):
     return _by_number(scene, model)
 
 
-def _by_wavelength(scene, wanted, resample, tolerance):
+def _by_wavelength(scene, wanted, resample):
     order = np.argsort(scene.wavelengths, kind="stable")
     nearest = order[_nearest(scene.wavelengths[order], wanted)]
     gaps = np.abs(scene.wavelengths[nearest] - wanted)
-    if gaps.max() <= tolerance and scene.good_bands[nearest].all():
+    if gaps.max() <= TOLERANCE_NM and scene.good_bands[nearest].all():
         return BandSelection(bands=nearest)
     if resample:
         return _interpolation(scene, wanted)
     worst = int(gaps.argmax())
-    if gaps[worst] > tolerance:
+    if gaps[worst] > TOLERANCE_NM:
         raise ModelMismatchError(
             f"The model expects {len(wanted)} bands from {wanted.min():g} to {wanted.max():g} nm; "
             f"'{scene.name}' ({scene.n_bands} bands from {scene.wavelengths.min():g} to "

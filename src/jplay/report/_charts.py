@@ -12,6 +12,7 @@ from jplay.plotting import within_rim
 
 WIDTH, HEIGHT = 460, 300
 WIDE = 520
+_SCATTER_SIDE = 300
 LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 44
 
 
@@ -98,7 +99,7 @@ def _cut(name, length):
     return name if len(name) <= length + 1 else f"{name[: int(length) - 1]}…"
 
 
-def scatter_chart(chart_id, title, points, labels, n_classes, *, size=300):
+def scatter_chart(chart_id, title, points, labels, n_classes):
     """Draw points of several classes in equal units, one path per class.
 
     Samples far from the middle are drawn closer: they would press all others into a corner.
@@ -109,7 +110,6 @@ def scatter_chart(chart_id, title, points, labels, n_classes, *, size=300):
     points : array of shape (n_points, 2)
     labels : array of int of shape (n_points,)
     n_classes : int
-    size : int, default=300
 
     Returns
     -------
@@ -117,6 +117,7 @@ def scatter_chart(chart_id, title, points, labels, n_classes, *, size=300):
         An ``svg`` element whose paths have ``data-class``.
     """
     shown = within_rim(points)
+    size = _SCATTER_SIDE
     placed = size / 2 + shown * [1, -1] * (size / 2 - 8)
     parts = [f'<rect class="frame" x="1" y="1" width="{size - 2}" height="{size - 2}"/>']
     for k in range(n_classes):

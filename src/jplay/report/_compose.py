@@ -410,14 +410,14 @@ def _spaced(colors, positions):
     return np.concatenate(spaced)
 
 
-def _strongest(shares, count=3):
-    """Return the features that add most and are not neighbours of one that adds more."""
+def _strongest(shares):
+    """Return the three features that add most and are not neighbours of one that adds more."""
     gap = len(shares) // 20
     found: list[int] = []
     for place in np.argsort(-shares, kind="stable"):
         if all(abs(place - other) > gap for other in found):
             found.append(int(place))
-        if len(found) == count:
+        if len(found) == 3:
             break
     return found
 

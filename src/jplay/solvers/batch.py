@@ -169,8 +169,7 @@ def solve_joint_batch(
     Returns
     -------
     results : list over folds of lists over settings of SolverResult
-        ``None`` for a problem that diverged: it deserves a solve of its own, which starts again
-        with larger penalties.
+        ``None`` for a problem that diverged.
     """
     starts = [
         starting_projections(statistics, layer_sizes[:1], projections and projections[fold])
@@ -251,7 +250,7 @@ def solve_joint_stack(
         numbers=np.arange(n_problems),
         problem=problem,
         weights=_batch_weights([model] * n_problems, starts),
-        iterate=Iterate.start([starts], schedule.first_penalty(), n_problems),
+        iterate=Iterate.start([starts], schedule.mu, n_problems),
         sweep=_batch_pass(X, model, schedule),
     )
 
@@ -368,7 +367,7 @@ def _pretrained(
             raise Diverged
         if measurement.diverged.any():
             batch = batch.select(np.flatnonzero(~measurement.diverged))
-    mu = schedule.first_penalty()
+    mu = schedule.mu
     return replace(batch, iterate=deepened(batch.problem, batch.iterate, layer_sizes, mu))
 
 
@@ -416,7 +415,7 @@ def _stacked(
             ),
         ),
         weights=_batch_weights(setting_of, reference),
-        iterate=Iterate.start([stack(*starts)], schedule.first_penalty(), n_problems),
+        iterate=Iterate.start([stack(*starts)], schedule.mu, n_problems),
         sweep=_batch_pass(X, settings[0], schedule),
     )
 

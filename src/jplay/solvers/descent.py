@@ -595,8 +595,8 @@ def backward(
     has ``tr(D^T G D) + tr(K D A D^T) - 2 tr(D A D^T)`` and mixed terms; the first is in ``S2``,
     the second twice in ``S1`` for a part of the mixed ones, and the concave third is left out.
     This is no proven bound on the mixed terms. ``damping`` makes up for them, ``mu`` in ``S1``
-    grows over the iterations, and a run that diverges all the same is noticed and started
-    again with a larger penalty.
+    grows over the iterations, and a run that diverges all the same is noticed and refused with
+    a message that says what to change.
 
     The eigenpairs that invert it cost as much as all products together. They change less and less,
     and several layers use those of an earlier step for a while (:class:`Preconditioner`), in a

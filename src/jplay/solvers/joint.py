@@ -59,8 +59,7 @@ def solve_joint(
 ) -> SolverResult:
     """Fit the model by the single loop.
 
-    A run that diverges is started again with four times the penalty: the larger it is, the
-    shorter the steps and the nearer the start to a feasible chain.
+    If the iterations diverge, the result has no iterations, and its status says what to change.
 
     Parameters
     ----------
@@ -116,10 +115,9 @@ def _solved(
     column_penalty: Array | None = None,
     single_precision: bool = False,
 ) -> SolverResult:
-    """The first attempt that does not diverge; single precision gets one."""
+    """Solve the problem; in double precision if single precision diverges or is not asked for."""
     problem = JointProblem.of(statistics, model.alpha)
-    for attempt in range(schedule.attempts):
-        mu = schedule.first_penalty(attempt)
+    for in_single in (True, False) if single_precision else (False,):
         # What overflows is not finite, and so found to have diverged.
         overflowing = np.errstate(over="ignore", invalid="ignore")
         with suppress(Diverged, *linalg_errors(starts[0])), overflowing:
@@ -129,12 +127,12 @@ def _solved(
             sweep = samples.joint_pass(
                 layer_sizes, **model.constraints, relaxation=schedule.relaxation
             )
-            working, iterate = problem, Iterate.start(starts, mu)
-            if single_precision and attempt == 0:
+            working, iterate = problem, Iterate.start(starts, schedule.mu)
+            if in_single:
                 working, iterate = in_single_precision(problem, iterate)
             if len(starts) < len(layer_sizes):
                 iterate = _pretrained(working, iterate, sweep, model, schedule, callback, columns)
-                iterate = deepened(working, iterate, layer_sizes[1:], mu)
+                iterate = deepened(working, iterate, layer_sizes[1:], schedule.mu)
             return _run_to_the_end(
                 samples, statistics, working, iterate, sweep, model, schedule, callback, columns
             )
@@ -144,7 +142,12 @@ def _solved(
         thetas=thetas,
         coef=0 * label_coef(forward(problem.first, thetas).moments[-1], model),
         n_iter=0,
-        status=Status(False, "the iterations diverged: scale the samples to a norm near one"),
+        status=Status(
+            False,
+            f"the iterations diverged: lower `alpha` (now {model.alpha:g}), raise `mu` (now "
+            f"{schedule.mu:g}) or `damping` (now {schedule.damping:g}) of the schedule, or scale "
+            "the samples to norms near one",
+        ),
     )
 
 

@@ -28,7 +28,6 @@ _DOMAINS: dict[str, _Domain] = {
     "mu_max": _POSITIVE,
     "relaxation": _RELAXATION,
     "damping": _POSITIVE,
-    "attempts": _COUNT,
     "first_layer_iter": _WHOLE,
     "deep_growth": _FACTOR,
 }
@@ -186,9 +185,6 @@ class FastSchedule:
     damping : float, default=0.3
         Added to the curvature of every step, as a fraction of its mean. It keeps steps bounded;
         from 0.03 to 3 the objective that is reached changes by three thousandths.
-    attempts : int, default=4
-        How often the loop is started, each time with four times the first penalty, before a
-        problem on which it diverges is given up.
     first_layer_iter : int, default=25
         Iterations on the first layer alone if there are several, at most ``max_iter``; none
         without constraints. They do not count as iterations of the fit. Five layers on faces end
@@ -214,15 +210,10 @@ class FastSchedule:
     mu_max: float = 1e5
     relaxation: float = 1.7
     damping: float = 0.3
-    attempts: int = 4
     first_layer_iter: int = 25
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    def first_penalty(self, attempt: int = 0) -> float:
-        """Penalty with which an attempt starts."""
-        return min(4.0**attempt * self.mu, self.mu_max)
 
     def pretraining_iter(self, n_constraints: int) -> int:
         """Iterations on the first layer alone of a chain of several.

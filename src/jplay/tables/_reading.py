@@ -353,7 +353,7 @@ def _from_columns(path, frame, columns, notes):
         if not features:
             raise ValueError(f"'{path}' should have a column beside the target, found none.")
     _check_names(path, features, list(frame.columns), "column")
-    X = _features(path, frame, list(features), columns, notes)
+    X = _features(path, frame, list(features), columns)
     _check_complete(path, frame, target, "Drop those rows, or label them.")
     y = _joined(path, [frame[name].to_numpy() for name in target])
     groups = None
@@ -386,7 +386,7 @@ def _counts_rows(column):
     return bool((np.diff(column.to_numpy()) == 1).all())
 
 
-def _features(path, frame, names, columns, notes):
+def _features(path, frame, names, columns):
     X = frame[names].copy()
     text = []
     for name in names:
