@@ -12,7 +12,7 @@ _HOME_OF = {
     "CanonicalCorrelationForestClassifier": "jplay.forest",
     "CrossSensorJPlay": "jplay.estimators",
     "DomainJPlay": "jplay.estimators",
-    "FastSolver": "jplay.solvers.schedules",
+    "FastSolver": "jplay.core.solver",
     "HeatGraph": "jplay.blocks",
     "JPlay": "jplay.estimators",
     "JPlayBandSelector": "jplay.estimators",
@@ -20,7 +20,7 @@ _HOME_OF = {
     "JPlayRegressor": "jplay.estimators",
     "JPlaySearchCV": "jplay.estimators",
     "LFDA": "jplay.estimators",
-    "LabelPenalty": "jplay.problems.targets",
+    "LabelPenalty": "jplay.estimators.label_penalty",
     "LiftedJPlay": "jplay.estimators",
     "LPP": "jplay.estimators",
     "LSDR": "jplay.estimators",
@@ -28,8 +28,8 @@ _HOME_OF = {
     "MultiLabelJPlay": "jplay.estimators",
     "MultiTaskJPlay": "jplay.estimators",
     "NPE": "jplay.estimators",
-    "PaperSolver": "jplay.solvers.schedules",
-    "SoftLabelPropagation": "jplay.problems.targets",
+    "PaperSolver": "jplay.core.paper",
+    "SoftLabelPropagation": "jplay.estimators.soft_labels",
     "SpatialJPlay": "jplay.estimators",
 }
 

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from jplay._optional import import_optional
-from jplay.core.arrays import Array, to_numpy
+from jplay.core.arrays import Array, is_numpy, to_numpy
 from jplay.core.checks import check_scale
 from jplay.core.graph import (
     GraphMoments,
@@ -185,6 +186,21 @@ def check_rows(y: Any, X: Any, name: str) -> Any:
     return y
 
 
+def check_in_host_memory(**arrays: Any) -> None:
+    """Raise a ``ValueError`` if an array is in blocks, or of a library other than NumPy."""
+    for name, array in arrays.items():
+        if is_in_blocks(array):
+            raise ValueError(
+                f"`{name}` should be an array in memory, got samples in blocks. Fit a part of "
+                "them; `predict` takes blocks."
+            )
+        if is_array_api_obj(array) and not is_numpy(array):
+            raise ValueError(
+                f"`{name}` should be a NumPy array, a table or a list, got an array of another "
+                "library. Copy it to host memory."
+            )
+
+
 def check_known_chunks(array: Any, name: str) -> None:
     if any(math.isnan(size) for size in array.shape):
         raise ValueError(
@@ -296,14 +312,19 @@ class Shared:
     value: Any
 
 
-def reduce_block(function: Callable, block: Any) -> tuple[None, Any]:
-    return None, function(block.load())
+def reduce_block(function: Callable, block: Any) -> "BlockResult":
+    return BlockResult(None, function(load_block(block)))
 
 
-def update_block(block: Any, state: Any, function: Shared) -> tuple[Any, Any]:
+def update_block(block: Any, state: Any, function: Shared) -> "BlockResult":
     if isinstance(state, BlockResult):
         state = state.state
-    return BlockResult(*function.value(block.load(), state))
+    return BlockResult(*function.value(load_block(block), state))
+
+
+def load_block(block: Any) -> Block:
+    """Load a block, or the block that an earlier task has left as its state."""
+    return (block.state if isinstance(block, BlockResult) else block).load()
 
 
 class BlockResult(NamedTuple):

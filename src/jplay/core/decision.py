@@ -142,14 +142,31 @@ def compute_within_scatter(samples: Samples, means: Array) -> Array:
     return like(samples.reduce(sum_block), means)
 
 
-def shrink(statistics: ClassStatistics, transform: InputTransform) -> ClassStatistics:
-    """Shrink towards the features' variances, by the intensity of Chen et al. (2010, Eq. 23)."""
+def measure_variances(covariance: Array, transform: InputTransform) -> Array:
+    """Return the variances of the scaled features from a covariance of the inputs."""
+    basis = find_basis(covariance, transform)
+    return namespace(covariance).sum((basis @ covariance) * basis, axis=1)
+
+
+def find_basis(covariance: Array, transform: InputTransform) -> Array:
+    """Return the map from inputs to scaled features, (n_features, n_inputs)."""
+    basis = transform.basis
+    full = identity(covariance.shape[0], covariance) if basis is None else like(basis, covariance)
+    return full[: transform.n_features, :]  # without the constant feature
+
+
+def shrink(
+    statistics: ClassStatistics, transform: InputTransform, variances: Array = None
+) -> ClassStatistics:
+    """Shrink towards the features' variances, by the intensity of Chen et al. (2010, Eq. 23).
+
+    ``variances`` are those around the common mean if they are not given.
+    """
     xp = namespace(statistics.within)
     within, n_features = statistics.within, transform.n_features
-    basis = identity(within.shape[0], within)
-    basis = basis if transform.basis is None else like(transform.basis, within)
-    variances = xp.sum((basis @ statistics.total) * basis, axis=1)[:n_features]
-    basis = basis[:n_features, :]  # without the constant feature
+    basis = find_basis(within, transform)
+    if variances is None:
+        variances = measure_variances(statistics.total, transform)
     variances = xp.maximum(variances, 0 * variances + 1e-12 * xp.max(variances) + 1e-100)
     # In units of the features' deviations the squared norm of the covariance is tr(S G S G).
     product = within @ (basis.mT @ (basis / variances[:, None]))
@@ -161,6 +178,16 @@ def shrink(statistics: ClassStatistics, transform: InputTransform) -> ClassStati
     )
     target = symmetrize(basis.mT @ (basis * variances[:, None]))
     return replace(statistics, target=target, shrinkage=shrinkage)
+
+
+def choose_kept_variances(statistics: ClassStatistics, transform: InputTransform) -> Array:
+    """Return the variances within classes, at least a ten thousandth of those of all samples.
+
+    A feature that does not vary within the classes of the training samples would decide alone.
+    """
+    within = measure_variances(statistics.within, transform)
+    total = measure_variances(statistics.total, transform)
+    return namespace(within).maximum(within, 1e-4 * total)
 
 
 def choose_shrinkage(trace: float, square: float, n_features: int, dof: float) -> float:

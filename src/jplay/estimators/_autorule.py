@@ -1,34 +1,28 @@
 """Auto-reconstructing unsupervised learning, the single unsupervised layer (Algorithm 2)."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
+from jplay.core.arrays import namespace
+from jplay.core.checks import choose_layer_sizes, raise_if_collapsed
+from jplay.core.objective import Objective
+from jplay.core.paper import PaperSolver, fit_autorule
+from jplay.core.result import SolverResult
+from jplay.estimators._chain import (
+    GRAPH_CONSTRAINTS,
+    MODEL_CONSTRAINTS,
+    prepare_problem,
+    translate_linalg_errors,
+)
 from jplay.estimators._linear import (
     ReconstructingTransformer,
     validated_samples,
     warn_if_not_converged,
 )
-from jplay.estimators._lpp import GRAPH_CONSTRAINTS
-from jplay.problems import described, solve
-from jplay.problems.tasks import LayerTask
-from jplay.solvers.model import ModelSettings
-from jplay.solvers.schedules import LayerSchedule
-
-MODEL_CONSTRAINTS = {
-    "constraints": [StrOptions({"both", "nonnegative", "unit_ball"}), None],
-    "reconstruction": ["boolean"],
-}
-
-
-def constraint_switches(constraints: str | None) -> dict[str, bool]:
-    """The solver's two switches from the parameter ``constraints``."""
-    return {
-        "nonnegative": constraints in ("both", "nonnegative"),
-        "unit_ball": constraints in ("both", "unit_ball"),
-    }
 
 
 class AutoRULe(ReconstructingTransformer, BaseEstimator):
@@ -122,22 +116,28 @@ class AutoRULe(ReconstructingTransformer, BaseEstimator):
         self
         """
         X = validated_samples(self, X)
-        task = LayerTask(
-            n_components=self.n_components,
-            eta=self.eta,
-            model=ModelSettings(
-                **constraint_switches(self.constraints), reconstruction=self.reconstruction
-            ),
-            schedule=LayerSchedule(max_iter=self.max_iter, tol=self.tol),
+        objective = Objective(
+            nonnegative=self.constraints in ("both", "nonnegative"),
+            unit_ball=self.constraints in ("both", "unit_ball"),
+            reconstruction=self.reconstruction,
         )
-        with described(
-            X,
-            graph=self.graph,
-            n_components=self.n_components,
-        ) as problem:
-            solution = solve(problem, task)
-        self.n_features_in_ = problem.first_layer.n_features
-        self.affinity_, self.bandwidth_ = problem.affinity, problem.bandwidth
-        self.__dict__.update(solution.attributes)
-        warn_if_not_converged(solution.status, "AutoRULe")
+        options = PaperSolver(eta=self.eta, inner_max_iter=self.max_iter, inner_tol=self.tol)
+        with (
+            translate_linalg_errors(),
+            prepare_problem(X, None, graph=self.graph, n_components=self.n_components) as problem,
+        ):
+            [n_components] = choose_layer_sizes(1, self.n_components, problem.rank)
+            layer = fit_autorule(problem, n_components, objective, options)
+            moments = problem.moments
+            raise_if_collapsed(moments.gram, layer.theta, moments.n_samples)
+            components, intercept = problem.transform.compose(layer.theta)
+        # The remedy of a layer problem names the parameters of JPlay.
+        status = replace(layer.status, message=layer.status.message.replace("inner_", ""))
+        xp = namespace(components)
+        self.components_ = xp.astype(components, problem.dtype)
+        self.intercept_ = xp.astype(intercept, problem.dtype)
+        self.affinity_, self.bandwidth_ = problem.graph, problem.bandwidth
+        self.n_features_in_, self.n_iter_ = problem.transform.n_features, layer.n_iter
+        self.result_ = SolverResult([layer.theta], None, layer.n_iter, status, [], [layer])
+        warn_if_not_converged(status, "AutoRULe")
         return self

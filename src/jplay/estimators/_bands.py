@@ -11,14 +11,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jplay.blocks.containers import is_in_blocks
+from jplay.core.blocked import check_rows, is_in_blocks
+from jplay.core.objective import Objective, Ridge
+from jplay.core.solver import FastSolver
+from jplay.core.targets import encode_targets
+from jplay.estimators._band_path import Selector
+from jplay.estimators._chain import prepare_problem
 from jplay.estimators._linear import float_dtypes, warn_if_not_converged
 from jplay.estimators._rowwise import by_rows
 from jplay.numerics.feature_choice import ChoiceRules
-from jplay.problems import described, solve
-from jplay.problems.selection import SelectionTask
-from jplay.solvers.model import ModelSettings
-from jplay.solvers.schedules import FastSolver
 
 
 class JPlayBandSelector(SelectorMixin, BaseEstimator):
@@ -175,33 +176,30 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
             X, y = validate_data(self, X, y, dtype=float_dtypes(X), ensure_min_samples=2)
         n_features = X.shape[1]
         n_selected, rules = self._wanted(n_features), self._rules(n_features)
-        schedule = FastSolver() if self.solver == "fast" else self.solver
-        with described(
-            X, y, scaling="standard", unlabeled="auto", n_components=self.n_components,
-            reduced=False,
-        ) as problem:  # fmt: skip
-            assert problem.code is not None
-            if problem.code.multilabel:
-                raise ValueError(
-                    "`y` should hold one class per sample, got a matrix of labels. Choose bands "
-                    "for one label at a time."
-                )
-            task = SelectionTask(
-                n_components=self.n_components,
-                n_layers=1,
-                model=ModelSettings(self.alpha, self.beta, self.gamma, reconstruction=False),
-                schedule=schedule,
-                n_selected=n_selected,
-                rules=rules,
-                refined=self.refine,
-                n_resamples=self.n_resamples,
-                seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+        if is_in_blocks(X):
+            y = check_rows(y, X, "y")
+        targets = encode_targets(y, unlabeled="auto")
+        if targets.multilabel:
+            raise ValueError(
+                "`y` should hold one class per sample, got a matrix of labels. Choose bands "
+                "for one label at a time."
             )
-            solution = solve(problem, task)
-            self.n_features_in_ = n_features
-            self.classes_ = problem.code.classes
-        self.__dict__.update(solution.attributes)
-        warn_if_not_converged(solution.status, type(self).__name__)
+        selector = Selector(
+            n_components=self.n_components,
+            objective=Objective(self.alpha, self.beta, Ridge(self.gamma), reconstruction=False),
+            solver=FastSolver() if self.solver == "fast" else self.solver,
+            n_selected=n_selected,
+            rules=rules,
+            refine=self.refine,
+            n_resamples=self.n_resamples,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+        )
+        with prepare_problem(
+            X, targets, scaling="standard", n_components=self.n_components, reduce_features=False
+        ) as problem:
+            attributes, status = selector.select(problem)
+        vars(self).update(attributes, n_features_in_=n_features, classes_=targets.classes)
+        warn_if_not_converged(status, type(self).__name__)
         return self
 
     def _wanted(self, n_features):

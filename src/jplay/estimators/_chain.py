@@ -1,8 +1,8 @@
 """Shared parts of the estimators that learn a chain of projections."""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 from numbers import Integral, Real
 from typing import Any
@@ -68,6 +68,18 @@ def multiply_chain(thetas: Sequence[Array]) -> Array:
     return reduce(lambda product, theta: theta @ product, thetas)
 
 
+@contextmanager
+def translate_linalg_errors() -> Iterator[None]:
+    """Say what to do if equations cannot be solved."""
+    try:
+        yield
+    except (np.linalg.LinAlgError, OverflowError) as error:
+        raise ValueError(
+            f"The equations of the fit could not be solved in double precision ({error}). Bring "
+            "the weights (alpha, beta, gamma, eta) nearer to one, and scale the samples."
+        ) from error
+
+
 def minimize_chain(
     problem: Problem,
     sizes: Sequence[int],
@@ -76,16 +88,11 @@ def minimize_chain(
     callback: SolverCallback | None = None,
 ) -> SolverResult:
     """Minimize the objective by the solver that the options belong to, and check the result."""
-    try:
+    with translate_linalg_errors():
         if isinstance(solver, PaperSolver):
             result = minimize_paper(problem, sizes, objective, solver, callback)
         else:
             result = minimize(problem, sizes, objective, solver, callback)
-    except (np.linalg.LinAlgError, OverflowError) as error:
-        raise ValueError(
-            f"The equations of the fit could not be solved in double precision ({error}). Bring "
-            "the weights (alpha, beta, gamma, eta) nearer to one, and scale the samples."
-        ) from error
     moments = problem.moments
     raise_if_collapsed(moments.gram, multiply_chain(result.thetas), moments.n_samples)
     return result

@@ -12,18 +12,24 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from jplay._array_api import (
-    Array,
-    in_host_memory,
-    is_numpy,
-    like,
-    namespace,
-    rows_of,
-    to_numpy,
+from jplay.core.arrays import Array, is_numpy, like, namespace, rows_of, to_numpy
+from jplay.core.objective import Objective, Ridge
+from jplay.core.targets import encode_targets, put_classes_like
+from jplay.core.threads import available_threads, sample_threads
+from jplay.estimators._additive_chain import AdditiveChain, additive_chain
+from jplay.estimators._lifted_chain import (
+    Lift,
+    LiftedChain,
+    View,
+    lifted_chain,
+    standardised_view,
+    supervised_view,
+    with_landmarks,
 )
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import OutputClassifier
 from jplay.estimators._rowwise import by_rows
+from jplay.estimators.stages import StageData, merge_labels, round_to_single
 from jplay.numerics.kernels import squared_distances
 from jplay.numerics.lift import landmark_indices
 from jplay.numerics.subsets import class_folds, supervised_subset_sizes
@@ -41,23 +47,6 @@ from jplay.numerics.votes import (
     softmax,
     vote_weights,
 )
-from jplay.problems.additive import AdditiveChain, additive_chain
-from jplay.problems.lifted import (
-    Lift,
-    LiftedChain,
-    View,
-    lifted_chain,
-    lifted_chains,
-    standardised_view,
-    supervised_view,
-    supervised_views,
-    with_landmarks,
-)
-from jplay.problems.stacks import Inputs
-from jplay.problems.stages import single
-from jplay.problems.targets import classes_like, encode_targets, marked
-from jplay.solvers.model import ModelSettings
-from jplay.core.threads import available_threads, sample_threads
 
 N_FOLDS = 5
 WIDTHS = (0.5, 1.0, 2.0)
@@ -80,8 +69,8 @@ MOST_MEMBERS = np.array([1 if sort == "additive" else np.inf for sort, _ in KIND
 """Nothing is drawn at random in an additive member: a second would be the same."""
 TRIALS_PER_MEMBER = 2.0
 """Members that see four fifths of the samples, to judge their kinds, for each that stays."""
-SECOND = ModelSettings(alpha=10.0, beta=0.1, gamma=0.1)
-CAUTIOUS = ModelSettings(alpha=1.0, beta=0.1, gamma=1.0)
+SECOND = Objective(alpha=10.0, beta=0.1, penalty=Ridge(0.1))
+CAUTIOUS = Objective(alpha=1.0, beta=0.1, penalty=Ridge(1.0))
 """Of standardised members, which have wider kernels and more neighbours too: they do not follow
 the noise if classes overlap."""
 CAUTIOUS_WIDTH = 2
@@ -202,9 +191,9 @@ class Training:
 
     def marks(self, Y: np.ndarray) -> np.ndarray:
         """Targets in plain numbers from indicators ``Y``, -1 for samples without label."""
-        return marked(Y, self.X.shape[0], self.multilabel)
+        return merge_labels(Y, self.X.shape[0], self.multilabel)
 
-    def inputs(self, Y: np.ndarray) -> Inputs:
+    def inputs(self, Y: np.ndarray) -> StageData:
         """These samples with targets from indicators ``Y``, as a fit takes them."""
         if self.weight is None:
             weight = None
@@ -212,7 +201,7 @@ class Training:
             n_others = self.X.shape[0] - len(self.Y)
             weight = np.concatenate([self.weight, np.ones(n_others)])
         marker = -1 if self.partial else None
-        return Inputs(self.X, self.marks(Y), marker, weight, self.class_weight)
+        return StageData(self.X, self.marks(Y), marker, weight, self.class_weight)
 
 
 @dataclass(frozen=True)
@@ -258,7 +247,7 @@ class Draft:
         return self.inside.Y[:, self.present]
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> StageData:
         """Samples and targets, as a fit takes them."""
         return self.inside.inputs(self.known)
 
@@ -449,14 +438,17 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2
         )
         targets = encode_targets(
-            y, self.unlabeled, sample_weight=sample_weight, class_weight=self.class_weight
+            y,
+            unlabeled=self.unlabeled,
+            sample_weight=sample_weight,
+            class_weight=self.class_weight,
         )
-        self.classes_ = classes_like(targets.code.classes, y)
-        self.multilabel_ = targets.code.multilabel
-        host_X = to_numpy(X).astype(np.float64)
+        self.classes_ = put_classes_like(targets.classes, y)
+        self.multilabel_ = targets.multilabel
+        # Members are fitted in host memory, wherever the samples are.
+        X = host_X = to_numpy(X).astype(np.float64)
         self.scale_ = _common_scale(host_X)
         self.center_ = _center(host_X, self.scale_)
-        X = host_X if in_host_memory(X) else like(X, X, dtype=namespace(X).float64)
         X = self._inputs(X) + like(self.center_, X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         training, rows = self._training(X, targets, rng)
@@ -491,14 +483,14 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     def _training(self, X, targets, rng):
         """Samples, those with a label first, and which of the given ones those are."""
         weight = targets.weight
-        labelled = targets.labelled if weight is None else targets.labelled & (weight > 0)
+        labelled = targets.labeled if weight is None else targets.labeled & (weight > 0)
         rows = np.flatnonzero(labelled)
         if len(rows) < len(labelled):
             X = rows_of(X, np.concatenate([rows, np.flatnonzero(~labelled)]))
         if weight is not None:
             weight = weight[rows] / weight[rows].mean()
             weight = None if np.allclose(weight, 1, rtol=1e-12) else weight
-        Y = (targets.Y[rows] > 0).astype(np.float64)
+        Y = (targets.encode()[0][rows] > 0).astype(np.float64)
         # Labels that occur together have no classes to spread over the folds evenly.
         codes = rng.integers(N_FOLDS, size=len(Y)) if self.multilabel_ else Y.argmax(axis=1)
         folds = class_folds(codes, N_FOLDS, rng)
@@ -519,9 +511,6 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
 
     def _fit_members(self, training, plans):
         """A member of every plan, which samples it has not seen, and its votes on those."""
-        if not in_host_memory(training.X):
-            runs = _runs(self._draft(training, plan) for plan in plans)
-            return [fitted for run in runs for fitted in self._fit_together(training, run)]
         if self.n_jobs is None:
             n_jobs = min(_MAX_THREADS, available_threads())
         else:
@@ -540,27 +529,6 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         if view is None:
             view = supervised_view(draft.inputs, draft.features, within=self._whitened_within)
         return self._member(training, draft, *lifted_chain(self._lift(draft, view)))
-
-    def _fit_together(self, training, drafts):
-        """The same for several members on a device, stages of one shape as one stack."""
-        lifted = [draft for draft in drafts if draft.sort != "additive"]
-        views = [self._view(draft) for draft in lifted]
-        supervised = [i for i, view in enumerate(views) if view is None]
-        found = supervised_views(
-            [lifted[i].inputs for i in supervised],
-            [lifted[i].features for i in supervised],
-            within=self._whitened_within,
-        )
-        for i, view in zip(supervised, found, strict=True):
-            views[i] = view
-        lifts = [self._lift(draft, view) for draft, view in zip(lifted, views, strict=True)]
-        chains = iter(lifted_chains(lifts))
-        return [
-            self._additive_member(training, draft)
-            if draft.sort == "additive"
-            else self._member(training, draft, *next(chains))
-            for draft in drafts
-        ]
 
     def _additive_member(self, training, draft):
         found = additive_chain(
@@ -898,19 +866,6 @@ def _size_factor(plan):
     return MORE_LANDMARKS if KINDS[plan.kind][0] == "normalised" else 1
 
 
-def _runs(drafts):
-    """Drafts in runs that fit into memory together."""
-    run, size = [], 0
-    for draft in drafts:
-        if run and size + draft.size > _NUMBERS_AT_ONCE:
-            yield run
-            run, size = [], 0
-        run.append(draft)
-        size += draft.size
-    if run:
-        yield run
-
-
 def _can_learn(Y, multilabel):
     """Whether samples with these targets are enough for a member."""
     return len(Y) >= 4 and (multilabel or np.count_nonzero(Y.any(axis=0)) > 1)
@@ -928,9 +883,9 @@ def _in_single_precision(member, center):
     return replace(
         member,
         chain=member.chain.seen_from(center),
-        neighbors=single(member.neighbors),
-        indicators=single(member.indicators),
-        weight=None if member.weight is None else single(member.weight),
+        neighbors=round_to_single(member.neighbors),
+        indicators=round_to_single(member.indicators),
+        weight=None if member.weight is None else round_to_single(member.weight),
     )
 
 

@@ -11,11 +11,11 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay.core.blocked import check_in_host_memory
+from jplay.core.targets import encode_targets
 from jplay.estimators._committee import JPlayCommittee
 from jplay.estimators._rowwise import by_rows
 from jplay.numerics.subsets import surest_of_each_class
-from jplay.problems.checks import check_in_host_memory
-from jplay.problems.targets import encode_targets
 
 N_FOLDS = 5
 
@@ -129,9 +129,9 @@ class CrossSensorJPlay(ClassifierMixin, BaseEstimator):
         """
         check_in_host_memory(X=X, y=y, X_rich=X_rich)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        targets = encode_targets(y, "auto")
-        labelled = np.flatnonzero(targets.labelled)
-        others = np.flatnonzero(~targets.labelled)
+        targets = encode_targets(y, unlabeled="auto")
+        labelled = np.flatnonzero(targets.labeled)
+        others = np.flatnonzero(~targets.labeled)
         if X_rich is not None:
             X_rich = check_array(X_rich, dtype=[np.float64, np.float32], input_name="X_rich")
             check_consistent_length(X, X_rich)

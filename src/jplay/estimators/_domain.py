@@ -17,14 +17,14 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jplay.blocks.graph import HeatGraph
-from jplay.estimators._jplay import JPlay
+from jplay.core.blocked import check_in_host_memory
+from jplay.core.graph import HeatGraph
+from jplay.core.targets import encode_targets
 from jplay.estimators._rowwise import by_rows
+from jplay.estimators.jplay import JPlay
 from jplay.numerics.kernels import squared_distances
 from jplay.numerics.subsets import surest_share
 from jplay.numerics.votes import softmax
-from jplay.problems.checks import check_in_host_memory
-from jplay.problems.targets import encode_targets
 
 SHARPNESS = 5.0
 """Of squared distances between vectors of unit length, before they become probabilities."""
@@ -122,7 +122,7 @@ class DomainJPlay(
         domain = _checked_domains(sample_domain, y)
         source = domain > 0
         labelled = source.copy()
-        labelled[source] = encode_targets(y[source], "auto").labelled
+        labelled[source] = encode_targets(y[source], unlabeled="auto").labeled
         scaled = np.empty_like(X)
         for name in np.unique(domain)[::-1]:  # the target is last, and its scaler stays
             self.scaler_ = StandardScaler().fit(X[domain == name])
@@ -237,7 +237,7 @@ def _means(features, labels, n_classes):
 def _checked_domains(sample_domain, y):
     """Domain of every sample: at least one source, and one target if domains are given."""
     if sample_domain is None:
-        return np.where(encode_targets(y, "auto").labelled, SOURCE, TARGET)
+        return np.where(encode_targets(y, unlabeled="auto").labeled, SOURCE, TARGET)
     domain = column_or_1d(sample_domain)
     check_consistent_length(y, domain)
     wrong = domain == 0 if domain.dtype.kind in "iu" else np.ones(len(domain), dtype=bool)

@@ -17,19 +17,19 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from jplay._array_api import is_numpy, to_numpy
-from jplay.blocks.graph import HeatGraph
+from jplay.core.arrays import is_numpy, to_numpy
+from jplay.core.decision import compute_whitener, estimate_covariance
+from jplay.core.graph import HeatGraph
+from jplay.core.objective import Objective, Ridge
+from jplay.core.problem import prepare
+from jplay.core.targets import encode_targets, put_classes_like
+from jplay.estimators._lifted_chain import Lift, View, lifted_chain, with_landmarks
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import ScoreClassifier
 from jplay.estimators._rowwise import by_rows
-from jplay.numerics.discriminant import whitening
+from jplay.estimators.stages import StageData, merge_labels
 from jplay.numerics.lift import landmark_indices
 from jplay.numerics.votes import softmax
-from jplay.problems.lifted import Lift, View, lifted_chain, with_landmarks
-from jplay.problems.problem import described
-from jplay.problems.stacks import Inputs
-from jplay.problems.targets import classes_like, encode_targets, marked
-from jplay.solvers.model import ModelSettings
 
 SHARPNESS = np.geomspace(2.0, 64.0, 21)
 """Factors of the outputs that are compared, before they become probabilities."""
@@ -171,18 +171,21 @@ class LiftedJPlay(
                 f"`widths` should be a sequence of numbers above 0, got {self.widths!r}."
             )
         targets = encode_targets(
-            y, self.unlabeled, sample_weight=sample_weight, class_weight=self.class_weight
+            y,
+            unlabeled=self.unlabeled,
+            sample_weight=sample_weight,
+            class_weight=self.class_weight,
         )
-        self.classes_ = classes_like(targets.code.classes, y)
-        self.multilabel_ = targets.code.multilabel
+        self.classes_ = put_classes_like(targets.classes, y)
+        self.multilabel_ = targets.multilabel
         self.n_components_ = self.n_components or max(20, 2 * len(self.classes_))
         # Labelled samples first; what marks the others is -1 from here on.
-        order = np.argsort(~targets.labelled, kind="stable")
-        labelled = int(targets.labelled.sum())
+        order = np.argsort(~targets.labeled, kind="stable")
+        labelled = int(targets.labeled.sum())
         samples = to_numpy(X)[order].astype(np.float64)
-        known = targets.Y[order][:labelled]
+        known = targets.encode()[0][order][:labelled]
         known = (known > 0).astype(np.float64)
-        marks = marked(known, len(samples), self.multilabel_)
+        marks = merge_labels(known, len(samples), self.multilabel_)
         weight = None if sample_weight is None else to_numpy(np.asarray(sample_weight))[order]
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         with threadpool_limits(1, "blas"):
@@ -197,17 +200,18 @@ class LiftedJPlay(
             names = to_numpy(self.classes_).tolist()
             class_weight = {names.index(k): v for k, v in class_weight.items() if k in names}
         graph = HeatGraph(max(1, min(HeatGraph.n_neighbors, len(X) - 1)))
-        with described(X, marks, graph=graph, unlabeled=-1, scaling="standard") as problem:
+        targets = encode_targets(marks, unlabeled=-1)
+        with prepare(X, targets, graph=graph, scaling="standard") as problem:
             views = _metric_views(problem)
         codes = np.full(len(X), known.shape[1])
         codes[: len(known)] = known.argmax(axis=1)
         rows = landmark_indices(codes, self.n_landmarks, rng)
         lift = Lift(
-            Inputs(X, marks, -1, weight, class_weight),
+            StageData(X, marks, -1, weight, class_weight),
             known,
             [with_landmarks(view, X, rows, self.widths) for view in views],
             rows,
-            ModelSettings(alpha=self.alpha, beta=self.beta, gamma=self.gamma),
+            Objective(self.alpha, self.beta, Ridge(self.gamma)),
             self.n_components_,
             self.n_coordinates,
         )
@@ -278,10 +282,11 @@ class LiftedJPlay(
 
 def _metric_views(problem):
     """Samples in standardised features, and whitened in the metric of the decision."""
-    layer, covariance = problem.first_layer, problem.covariance
-    scale = np.asarray(layer.scale)
-    matrix = covariance.matrix(max(covariance.share, LEAST_SHARE))
-    whitener = whitening(matrix)
-    if layer.basis is not None:
-        whitener = whitener @ layer.basis.T
-    return [View(None, scale), View(None, whitener[:, : layer.n_features] * scale)]
+    transform = problem.transform
+    statistics = estimate_covariance(problem, problem.targets)
+    matrix = statistics.covariance(max(statistics.shrinkage, LEAST_SHARE))
+    whitener = compute_whitener(matrix)
+    if transform.basis is not None:
+        whitener = whitener @ transform.basis.T
+    scale = np.asarray(transform.scale)
+    return [View(None, scale), View(None, whitener[:, : transform.n_features] * scale)]

@@ -9,12 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._array_api import get_namespace, supported_float_dtypes
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from jplay._array_api import is_numpy, like, namespace
-from jplay.blocks.containers import is_in_blocks
+from jplay.core.arrays import is_numpy, like, namespace
+from jplay.core.blocked import is_in_blocks
+from jplay.core.checks import check_scale
+from jplay.core.result import Status
+from jplay.core.samples import split_rows
 from jplay.estimators._rowwise import by_rows
-from jplay.numerics.rows import row_blocks
-from jplay.problems.checks import check_scale
-from jplay.solvers.result import Status
 
 _CACHED_BYTES = 2**18  # of a product that is looked at again
 
@@ -70,8 +70,8 @@ def _affine_in_cache(X: Any, matrix: Any, offset: Any) -> tuple[Any, bool]:
     size = min(X.shape[0], max(64, _CACHED_BYTES // offset.nbytes))
     offsets = np.tile(offset, (size, 1))  # a sum of short rows takes longer, row by row
     finite = True
-    for rows, samples in row_blocks(X, size):
-        block = np.matmul(samples, matrix, out=Z[rows])
+    for rows in split_rows(X.shape[0], size):
+        block = np.matmul(X[rows], matrix, out=Z[rows])
         block += offsets[: len(block)]
         finite = finite and bool(np.isfinite(block).all())
     return Z, finite

@@ -6,11 +6,10 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 
+from jplay.core.arrays import namespace
+from jplay.core.checks import choose_layer_sizes
+from jplay.estimators._chain import GRAPH_CONSTRAINTS, prepare_problem
 from jplay.estimators._linear import CenteredTransformer, validated_samples
-from jplay.problems import described, solve
-from jplay.problems.tasks import EmbeddingTask
-
-GRAPH_CONSTRAINTS = {"graph": [callable, "array-like", "sparse matrix", None]}
 
 
 class LPP(CenteredTransformer, BaseEstimator):
@@ -73,9 +72,13 @@ class LPP(CenteredTransformer, BaseEstimator):
         self
         """
         X = validated_samples(self, X)
-        with described(X, graph=self.graph) as problem:
-            solution = solve(problem, EmbeddingTask(self.n_components))
-        self.n_features_in_ = problem.first_layer.n_features
-        self.affinity_, self.bandwidth_ = problem.affinity, problem.bandwidth
-        self.__dict__.update(solution.attributes)
+        with prepare_problem(X, None, graph=self.graph) as problem:
+            [n_components] = choose_layer_sizes(1, self.n_components, problem.rank)
+            components, _ = problem.transform.compose(problem.start[:n_components, :])
+            mean, _ = problem.transform.compose(problem.moments.mean[None, :])
+        xp = namespace(components)
+        self.components_ = xp.astype(components, problem.dtype)
+        self.mean_ = xp.astype(mean[0, :], problem.dtype)
+        self.affinity_, self.bandwidth_ = problem.graph, problem.bandwidth
+        self.n_features_in_ = problem.transform.n_features
         return self

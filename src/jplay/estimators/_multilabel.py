@@ -9,12 +9,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay.core.targets import encode_targets
 from jplay.estimators._committee import JPlayCommittee
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._rowwise import by_rows
 from jplay.numerics.stratification import iterative_folds
 from jplay.numerics.thresholds import best_f1_threshold
-from jplay.problems.targets import encode_targets
 
 
 class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
@@ -99,8 +99,8 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=4
         )
         targets = encode_targets(y)
-        self.classes_, self.multilabel_ = targets.code.classes, targets.code.multilabel
-        self._Y = targets.Y.astype(np.int64)
+        self.classes_, self.multilabel_ = targets.classes, targets.multilabel
+        self._Y = targets.encode()[0].astype(np.int64)
         y = self._Y if self.multilabel_ else y
         self.model_ = self._fresh().fit(X, y)
         self.held_out_proba_ = getattr(self.model_, "held_out_proba_", None)

@@ -11,7 +11,7 @@ from array_api_compat import is_array_api_obj
 from sklearn.utils.validation import check_is_fitted
 
 from jplay._array_api import arrays_on_host, is_numpy, to_numpy
-from jplay.blocks.containers import is_dask_array, is_in_blocks, unwrapped
+from jplay.core.blocked import is_dask_array, is_in_blocks, unwrap
 from jplay.estimators._state import without_training
 
 
@@ -31,10 +31,10 @@ def by_rows(method: Callable) -> Callable:
 def rowwise(estimator: Any, method: str, X: Any) -> Any:
     """``estimator.method(X)`` block by block: lazy for Dask, an array in memory otherwise."""
     lean = without_training(estimator)
-    array = unwrapped(X)
+    array = unwrap(X)
     _check_features(estimator, array)
     if not is_dask_array(array):
-        parts = [getattr(lean, method)(source.load()) for source in array.sources()]
+        parts = [getattr(lean, method)(source.load()) for source in array.split()]
         return _concatenated(parts)
     example = getattr(lean, method)(np.zeros((1, array.shape[1]), dtype=_float_dtype(array)))
     if isinstance(example, list | dict):

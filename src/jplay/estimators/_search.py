@@ -1,14 +1,14 @@
 """Cross-validated grid search that shares what the settings have in common."""
 
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from numbers import Integral
 from traceback import format_exception
 from typing import Any, Literal, Self
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -17,12 +17,18 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from jplay._array_api import like
+from jplay._array_api import arrays_on_host
 from jplay._optional import import_optional
-from jplay.estimators._jplay import JPlay
-from jplay.problems import described, solve_batch
-from jplay.problems.targets import LabelPenalty, SoftLabelPropagation
-from jplay.solvers.schedules import PaperSolver
+from jplay.core.arrays import like, linalg_errors
+from jplay.core.checks import raise_if_collapsed
+from jplay.core.grid import minimize_grid
+from jplay.core.problem import prepare
+from jplay.core.solver import FastSolver
+from jplay.estimators._chain import choose_sizes, multiply_chain
+from jplay.estimators._linear import warn_if_not_converged
+from jplay.estimators.jplay import JPlay
+from jplay.estimators.label_penalty import LabelPenalty
+from jplay.estimators.soft_labels import SoftLabelPropagation
 
 # Settings that change nothing about the samples, the graph or the shape of the model.
 _WEIGHTS = ("alpha", "beta", "gamma")
@@ -134,8 +140,7 @@ class JPlaySearchCV(BaseSearchCV):
         splits = list(cv.split(X, y))
         candidates = list(ParameterGrid(self.param_grid))
         tasks = _tasks(candidates, prefix)
-        run = _run_on_device if self.device is not None else _run_on_cpu
-        rows = run(self, base, prefix, tasks, candidates, splits, X, y, scorers, progress)
+        rows = _run(self, base, prefix, tasks, candidates, splits, X, y, scorers, progress)
         _warn_or_raise_about_fit_failures(rows, self.error_score)
         results = self._format_results(candidates, len(splits), rows)
         self.cv_results_ = results
@@ -212,6 +217,11 @@ class _Fold:
         self.X_train = self.raw[0]
         self._names = None
 
+    @property
+    def first(self):
+        """Unfitted JPlay of the first setting."""
+        return self.candidate(self.params[0])
+
     def prepare(self):
         """Fit the earlier steps and pass the training samples through them."""
         for _, step in self.steps:
@@ -224,14 +234,21 @@ class _Fold:
         return estimator.set_params(**{k: v for k, v in own.items() if k in _WEIGHTS})
 
     @contextmanager
-    def described(self, params, reference=None):
-        """The problem of this fold's training samples, on the device of ``reference`` if given."""
+    def open(self, params, reference):
+        """The problem of this fold's training samples, on the device of ``reference`` if any."""
         first = self.candidate(params)
-        X, y = first._validated(self.X_train, self.y[0])
+        X, y = first._check_inputs(self.X_train, self.y[0])
+        targets = first._encode_targets(y, None)
         if reference is not None:
             X = like(X, reference)
         self._names = getattr(first, "feature_names_in_", None)
-        with described(X, y, n_components=first.n_components, **first._description()) as problem:
+        with prepare(
+            X,
+            targets,
+            graph=first.graph,
+            scaling=first.scaling,
+            n_components=first.n_components,
+        ) as problem:
             yield problem
 
     def whole(self, fitted):
@@ -289,89 +306,45 @@ def _ordered(pieces, n_candidates, n_splits):
     return rows
 
 
-def _run_on_cpu(search, base, prefix, tasks, candidates, splits, X, y, scorers, progress):
+def _run(search, base, prefix, tasks, candidates, splits, X, y, scorers, progress):
+    """Rows of all candidates on all splits, group by group."""
+    reference = None
+    if search.device is not None:
+        torch = import_optional("torch", feature="JPlaySearchCV(device=...)", extra="torch")
+        reference = torch.zeros(1, dtype=torch.float64, device=search.device)
+        for task in tasks:
+            _check_device(_Fold(base, prefix, [candidates[task[0]]], X, y, splits[0]).first)
+    together = [list(range(len(splits)))]
+    if reference is None and effective_n_jobs(search.n_jobs) > 1:
+        together = [[number] for number in together[0]]  # one job for each fold
     # Not every backend of joblib can return results one by one, so only where they are counted.
     return_as = "list" if progress is None else "generator_unordered"
     pieces = Parallel(n_jobs=search.n_jobs, verbose=search.verbose, return_as=return_as)(
         delayed(_fit_group)(
-            search, base, prefix, [candidates[i] for i in task], task, X, y, split, i, scorers
+            search,
+            [_Fold(base, prefix, [candidates[i] for i in task], X, y, splits[n]) for n in numbers],
+            numbers,
+            task,
+            scorers,
+            reference,
         )
         for task in tasks
-        for i, split in enumerate(splits)
+        for numbers in together
     )
     rows = []
     for n_done, piece in enumerate(pieces, start=1):
         rows += piece
         if progress is not None:
-            progress(n_done, len(tasks) * len(splits))
+            progress(n_done, len(tasks) * len(together))
     return _ordered(rows, len(candidates), len(splits))
 
 
-def _fit_group(search, base, prefix, params, numbers, X, y, split, split_number, scorers):
-    """Fit and score the settings of one group on one fold, sharing graph and statistics."""
-    fold = _Fold(base, prefix, params, X, y, split)
-    rows: list = []
-    try:
-        fold.prepare()
-        if _can_share(fold.candidate(params[0])):
-            with fold.described(params[0]) as problem:
-                for setting in params:
-                    rows.append(_fit_described(search, fold, setting, problem, scorers))
-        else:
-            rows += [_fit_alone(search, fold, setting, scorers) for setting in params]
-    except Exception as error:  # as GridSearchCV: whatever a setting leads a fit to
-        rows += [fold.failed(search, error, scorers)] * (len(params) - len(rows))
-    return [(number, split_number, row) for number, row in zip(numbers, rows, strict=True)]
-
-
-def _fit_described(search, fold, setting, problem, scorers):
-    """Row of one setting on a fold that is described already."""
-    start = time.perf_counter()
-    model = fold.candidate(setting)
-    try:
-        model._validate_params()
-        task = model._task(model.n_components, model.n_layers)
-        model._fit_problem(problem, task, fold.X_train, fold.y[0])
-    except Exception as error:
-        return fold.failed(search, error, scorers)
-    return fold.scored(search, model, scorers, time.perf_counter() - start)
-
-
-def _fit_alone(search, fold, setting, scorers):
-    start = time.perf_counter()
-    model = fold.candidate(setting)
-    try:
-        model.fit(fold.X_train, fold.y[0])
-    except Exception as error:
-        return fold.failed(search, error, scorers)
-    return fold.scored(search, model, scorers, time.perf_counter() - start)
-
-
-def _can_share(model):
-    """Whether settings can share one description; a choice of sizes describes parts of it."""
-    return not any(isinstance(size, str) for size in (model.n_components, model.n_layers))
-
-
-def _run_on_device(search, base, prefix, tasks, candidates, splits, X, y, scorers, progress):
-    """Solve the folds and settings of each group as one batch on a device of PyTorch."""
-    torch = import_optional("torch", feature="JPlaySearchCV(device=...)", extra="torch")
-    pieces = []
-    for n_done, task in enumerate(tasks, start=1):
-        params = [candidates[i] for i in task]
-        folds = [_Fold(base, prefix, params, X, y, split) for split in splits]
-        _check_batch(folds[0].candidate(params[0]))
-        pieces += _batch(search, folds, params, task, scorers, torch)
-        if progress is not None:
-            progress(n_done, len(tasks))
-    return _ordered(pieces, len(candidates), len(splits))
-
-
-def _check_batch(model):
-    """Refuse settings that cannot be part of a batch."""
-    if isinstance(model._task(None, 1).schedule, PaperSolver):
+def _check_device(model):
+    """Refuse settings that cannot be fitted on a device."""
+    if not isinstance(model._solver_options, FastSolver):
         raise ValueError(
             f"`solver` should be 'fast' for a search on a device, got {model.solver!r}. "
-            "Leave `device` at None to search over the published schedule."
+            "Leave `device` at None to search over the published solver."
         )
     if isinstance(model.gamma, LabelPenalty):
         raise ValueError(
@@ -385,57 +358,125 @@ def _check_batch(model):
         )
 
 
-def _batch(search, folds, params, numbers, scorers, torch):
-    """Rows of the settings on all folds, solved together; those that cannot be have failed."""
-    refused = {j: _refusal(folds[0].candidate(setting)) for j, setting in enumerate(params)}
-    solved = [j for j, error in refused.items() if error is None]
+def _can_share(model):
+    """Whether settings can share one problem; a choice of sizes prepares parts of it."""
+    return not any(isinstance(size, str) for size in (model.n_components, model.n_layers))
+
+
+def _can_stack(model):
+    """Whether settings can be solved as a stack."""
+    return (
+        _can_share(model)
+        and isinstance(model._solver_options, FastSolver)
+        and not isinstance(model.gamma, LabelPenalty)
+        and not isinstance(model.unlabeled, SoftLabelPropagation)
+    )
+
+
+def _fit_group(search, folds, split_numbers, numbers, scorers, reference):
+    """Fit and score the settings of one group on some folds, sharing all that they can."""
+    errors = _find_invalid(folds[0])
+    valid = [j for j in range(len(numbers)) if j not in errors]
     rows = {}
-    if solved:
-        try:
-            fitted = _solved_rows(search, folds, [params[j] for j in solved], scorers, torch)
-            rows = {(i, solved[j]): row for (i, j), row in fitted.items()}
-        except Exception as error:  # of the samples, the graph or the steps before
-            refused |= dict.fromkeys(solved, error)
+    with ExitStack() as stack:
+        problems = {}
+        for i, fold in enumerate(folds):
+            try:
+                fold.prepare()
+                if valid and _can_share(fold.candidate(fold.params[valid[0]])):
+                    problems[i] = stack.enter_context(fold.open(fold.params[valid[0]], reference))
+            except Exception as error:  # as GridSearchCV: whatever a setting leads a fit to
+                rows |= {(i, j): fold.failed(search, error, scorers) for j in range(len(numbers))}
+        fitted = _solve_stacked(folds, problems, valid, reference)
+        for i, fold in enumerate(folds):
+            for j, setting in enumerate(fold.params):
+                if (i, j) in rows:
+                    continue
+                if j in errors:
+                    rows[i, j] = fold.failed(search, errors[j], scorers)
+                elif (i, j) in fitted:
+                    model, seconds = fitted[i, j]
+                    rows[i, j] = fold.scored(search, model, scorers, seconds)
+                else:
+                    rows[i, j] = _fit_alone(search, fold, setting, problems.get(i), scorers)
     return [
-        (number, i, rows.get((i, j)) or fold.failed(search, refused[j], scorers))
-        for i, fold in enumerate(folds)
+        (number, split_numbers[i], rows[i, j])
+        for i in range(len(folds))
         for j, number in enumerate(numbers)
     ]
 
 
-def _refusal(model):
-    """The error by which a setting is refused, or None."""
-    try:
-        model._validate_params()
-    except ValueError as error:
-        return error
-    return None
+def _find_invalid(fold):
+    """Errors of the settings that are refused, by their position."""
+    errors = {}
+    for j, setting in enumerate(fold.params):
+        try:
+            fold.candidate(setting)._validate_params()
+        except ValueError as error:
+            errors[j] = error
+    return errors
 
 
-def _solved_rows(search, folds, params, scorers, torch):
-    """Rows by the positions of fold and setting."""
+def _solve_stacked(folds, problems, settings, reference):
+    """Fitted models of folds and settings that can be solved as a stack, with their time."""
+    fitted: dict = {}
+    if not problems or not _can_stack(folds[0].candidate(folds[0].params[settings[0]])):
+        return fitted
+    models = {
+        (i, j): fold.candidate(fold.params[j])
+        for i, fold in enumerate(folds)
+        if i in problems
+        for j in settings
+    }
+    by_shape: dict = {}
+    for i, problem in problems.items():
+        model = models[i, settings[0]]
+        try:
+            sizes = choose_sizes(
+                problem, model.n_components, model.n_layers, problem.targets.n_outputs
+            )
+        except ValueError:
+            continue  # fitted alone, which says so
+        shape = (problem.moments.gram.shape[0], problem.targets.n_outputs, tuple(sizes))
+        by_shape.setdefault(shape, []).append(i)
+    for (_, _, sizes), members in by_shape.items():
+        start = time.perf_counter()
+        objectives = [models[members[0], j]._objective for j in settings]
+        options = models[members[0], settings[0]]._solver_options
+        try:
+            results = minimize_grid([problems[i] for i in members], objectives, sizes, options)
+        except linalg_errors(problems[members[0]].moments.gram):
+            continue
+        seconds = (time.perf_counter() - start) / (len(members) * len(settings))
+        for i, of_fold in zip(members, results, strict=True):
+            for j, result in zip(settings, of_fold, strict=True):
+                if result is None:
+                    continue  # diverged
+                model, moments = models[i, j], problems[i].moments
+                try:
+                    theta = multiply_chain(result.thetas)
+                    raise_if_collapsed(moments.gram, theta, moments.n_samples)
+                except ValueError:
+                    continue
+                attributes = model._describe(problems[i], result)
+                if reference is not None:
+                    graph = attributes.pop("affinity_")
+                    attributes = arrays_on_host(attributes) | {"affinity_": graph.to_sparse()}
+                vars(model).update(attributes)
+                fitted[i, j] = model, seconds
+    return fitted
+
+
+def _fit_alone(search, fold, setting, problem, scorers):
+    """Row of one setting; on the problem of its fold if that is prepared."""
     start = time.perf_counter()
-    reference = torch.zeros(1, dtype=torch.float64, device=search.device)
-    problems = []
-    for fold in folds:
-        fold.prepare()
-        with fold.described(params[0], reference) as problem:
-            problems.append(problem)
-    models = [[fold.candidate(setting) for setting in params] for fold in folds]
-    tasks = [model._task(model.n_components, model.n_layers) for model in models[0]]
-    solutions = solve_batch(problems, tasks)
-    fit_time = (time.perf_counter() - start) / (len(folds) * len(params))
-    rows = {}
-    for i, fold in enumerate(folds):
-        for j, setting in enumerate(params):
-            model, solution = models[i][j], solutions[i][j]
-            if solution is None:
-                rows[i, j] = _fit_alone(search, fold, setting, scorers)
-            elif isinstance(solution, ValueError):
-                rows[i, j] = fold.failed(search, solution, scorers)
-            else:
-                model._fit_problem(
-                    problems[i], tasks[j], fold.X_train, fold.y[0], solution=solution
-                )
-                rows[i, j] = fold.scored(search, model, scorers, fit_time)
-    return rows
+    model = fold.candidate(setting)
+    try:
+        if problem is None or search.device is not None:
+            model.fit(fold.X_train, fold.y[0])
+        else:
+            vars(model).update(model._solve(problem, model.n_components, model.n_layers))
+            warn_if_not_converged(model.result_.status, "JPlay")
+    except Exception as error:
+        return fold.failed(search, error, scorers)
+    return fold.scored(search, model, scorers, time.perf_counter() - start)

@@ -13,7 +13,7 @@ from jplay.estimators._committee import JPlayCommittee
 from jplay.numerics.places import class_counts, deal
 from jplay.numerics.spatial import guided_filter
 from jplay.numerics.votes import confidence_exponent, sharpened
-from jplay.problems.scene_inputs import scene_inputs, tiles
+from jplay.estimators._scene_inputs import scene_inputs, tiles
 
 FILTER_RIDGE = 1e-3
 """Of the guided filter, for a guide between 0 and 1 (Kang et al. 2014)."""

@@ -18,6 +18,7 @@ from jplay.core.decision import estimate_covariance
 from jplay.core.graph import HeatGraph, heat_graph, weight_by_features
 from jplay.core.paper import PaperSolver
 from jplay.core.problem import Problem, replace_targets
+from jplay.core.result import SolverResult
 from jplay.core.samples import gather_features
 from jplay.core.solver import FastSolver
 from jplay.core.targets import Targets, encode_targets, put_classes_like
@@ -298,23 +299,38 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         solver, targets = self._solver_options, problem.targets
         check_equal_weights(solver, targets)
         sizes = choose_sizes(problem, n_components, n_layers, targets.n_outputs)
-        decision = cache(lambda problem: estimate_covariance(*harden(problem)))
-
-        def describe(thetas, coef, problem=problem):
-            theta = multiply_chain(thetas)
-            rule = describe_decision(problem, theta, decision(problem), targets)
-            coef = namespace(coef).astype(describe_coef(coef, targets), problem.dtype)
-            classes = put_classes_like(targets.classes, y)
-            known = {"classes_": classes, "multilabel_": targets.multilabel, "coef_": coef}
-            return known | describe_chain(problem, thetas) | rule
-
-        callback = None if X is None else self._make_callback(X, y, describe)
+        callback = None
+        if X is not None:
+            callback = self._make_callback(X, y, self._make_description(problem, y))
         result = minimize_chain(problem, sizes, self._objective, solver, callback)
         if isinstance(self.unlabeled, SoftLabelPropagation) and targets.has_unlabeled:
             for _ in range(self.unlabeled.rounds):
                 problem = propagate(problem, result.thetas, targets, self)
                 result = minimize_chain(problem, sizes, self._objective, solver, callback)
-        return describe(result.thetas, result.coef, problem) | describe_fit(problem, result)
+        return self._describe(problem, result, y)
+
+    def _describe(self, problem: Problem, result: SolverResult, y=None) -> dict:
+        """Return all fitted attributes."""
+        describe = self._make_description(problem, y)
+        return describe(result.thetas, result.coef) | describe_fit(problem, result)
+
+    def _make_description(self, problem, y):
+        """Return the function from an iterate to what ``transform`` and ``predict`` need."""
+        targets = problem.targets
+        # The covariance does not depend on the iterate: it is estimated once, if at all.
+        estimate = cache(lambda: estimate_covariance(*harden(problem)))
+
+        def describe(thetas, coef):
+            coef = namespace(coef).astype(describe_coef(coef, targets), problem.dtype)
+            return {
+                "classes_": put_classes_like(targets.classes, y),
+                "multilabel_": targets.multilabel,
+                "coef_": coef,
+                **describe_chain(problem, thetas),
+                **describe_decision(problem, multiply_chain(thetas), estimate(), targets),
+            }
+
+        return describe
 
     @property
     def _affine_map(self):

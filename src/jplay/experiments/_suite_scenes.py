@@ -14,8 +14,8 @@ from jplay.datasets.readers import read_arrays
 from jplay.estimators import JPlay, SpatialJPlay
 from jplay.exceptions import DatasetNotFoundError
 from jplay.numerics.spatial import restricted, smoother, sum_of_graphs
-from jplay.problems.graphs import as_graph, build_affinity
-from jplay.problems.scene_inputs import scene_inputs, unit_maximum
+from jplay.core.graph import build_graph
+from jplay.estimators._scene_inputs import scene_inputs, unit_maximum
 
 DISJOINT_MASK = "indianpines_disjoint_dset.mat"
 _OF_FIXED_MASKS = (0, 1, 2, 4, 5, 6, 7, 8, 9, 11, 14, 3, 15, 16, 10, 12, 13)
@@ -173,7 +173,7 @@ class EdgeAwareJPlay(ClassifierMixin, BaseEstimator):
         others = np.setdiff1d(np.arange(len(pixels)), known)
         drawn = np.sort(rng.permutation(others)[: self.n_unlabeled])
         chosen = np.concatenate([known, drawn])
-        spectral, _ = build_affinity(pixels[chosen], as_graph(None))
+        spectral, _ = build_graph(pixels[chosen], pixels[chosen], None)
         graph = sum_of_graphs(spectral, restricted(affinity, chosen))
         model = JPlay(n_layers=1, alpha=10.0, graph=graph, unlabeled=-1)
         model.fit(pixels[chosen], np.concatenate([y, np.full(len(drawn), -1)]))

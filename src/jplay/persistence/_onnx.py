@@ -14,7 +14,7 @@ from jplay.estimators import JPlay, JPlayCommittee, LiftedJPlay, MultiLabelJPlay
 from jplay.numerics.votes import LEAST_NEIGHBOR_VOTE, LEAST_VOTE
 from jplay.persistence._collapsed import collapse_model, norm_and_classifier
 from jplay.persistence._model import as_trained_model
-from jplay.problems.additive import AdditiveChain
+from jplay.estimators._additive_chain import AdditiveChain
 
 _OPSET = 17
 _IR_VERSION = 8

@@ -7,7 +7,7 @@ import numpy as np
 
 from jplay._array_api import Array, identity, namespace
 from jplay.numerics.eigen import leading_generalized_eigenvectors
-from jplay.numerics.graph import nearest_neighbors
+from jplay.core.graph import find_neighbors
 from jplay.numerics.reconstruction import reconstruction_residuals
 from jplay.numerics.scatter import centring_noise, local_scatters
 
@@ -82,7 +82,7 @@ def solve_npe(
     """
     mean = X.mean(axis=0)
     centred = X - mean
-    neighbors, _ = nearest_neighbors(centred, n_neighbors)
+    neighbors, _ = find_neighbors(centred, n_neighbors, "exact")
     residuals = reconstruction_residuals(centred, neighbors, reg)
     scatter = centred.T @ centred
     spread = float(np.trace(scatter)) or 1.0

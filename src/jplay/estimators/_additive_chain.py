@@ -5,21 +5,27 @@ from typing import Any
 
 import numpy as np
 
-from jplay._array_api import Array, like, to_numpy
+from jplay.core.arrays import Array, like, to_numpy
+from jplay.core.decision import estimate_covariance
+from jplay.estimators._chain import (
+    describe_chain,
+    describe_coef,
+    describe_decision,
+    multiply_chain,
+    round_attributes,
+)
+from jplay.estimators.stages import (
+    FIRST,
+    StageData,
+    measure_importance,
+    minimize_stage,
+    prepare_stage,
+    round_to_single,
+    spread_importance,
+    take_columns,
+)
 from jplay.numerics.eigen import principal_axes
 from jplay.numerics.ramps import quantile_ramps, ramp, ramp_products
-from jplay.problems.solution import solve
-from jplay.problems.stacks import Inputs
-from jplay.problems.stages import (
-    FIRST,
-    LOOSE,
-    columns_of,
-    described_stage,
-    relevance,
-    reliance,
-    single,
-)
-from jplay.problems.tasks import ChainTask
 
 N_RAMPS = 6
 """Of a feature. Over 70 problems 4 were as good, and 10 lost 0.2 points."""
@@ -30,7 +36,7 @@ ABSENT = -10.0
 """Score of a class that has no samples. Those of the others sum to zero: one is not negative."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AdditiveChain:
     """Ramps of some features, and the J-Play that reads them."""
 
@@ -51,7 +57,7 @@ class AdditiveChain:
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Features of samples in the subspace, and outputs."""
-        inside, maps = columns_of(X, self.columns), [self.components, self.coef]
+        inside, maps = take_columns(X, self.columns), [self.components, self.coef]
         features, outputs = ramp_products(inside, self.starts, self.slopes, maps)
         return features, outputs + like(self.intercept, outputs)
 
@@ -62,7 +68,7 @@ class AdditiveChain:
 
     def reliance(self, n_features: int) -> np.ndarray:
         """How much it relies on each feature; sums to one."""
-        return reliance(self.columns, self.relevance, n_features)
+        return spread_importance(self.columns, self.relevance, n_features)
 
     def with_outputs(self, present: np.ndarray, n_outputs: int) -> "AdditiveChain":
         """The chain with low scores for classes that its samples lack."""
@@ -78,16 +84,16 @@ class AdditiveChain:
         center = center if self.columns is None else center[self.columns]
         return replace(
             self,
-            starts=single(self.starts - center),
-            slopes=single(self.slopes),
-            components=single(self.components),
-            coef=single(self.coef),
-            intercept=single(self.intercept),
+            starts=round_to_single(self.starts - center),
+            slopes=round_to_single(self.slopes),
+            components=round_to_single(self.components),
+            coef=round_to_single(self.coef),
+            intercept=round_to_single(self.intercept),
         )
 
 
 def additive_chain(
-    inputs: Inputs, Y: np.ndarray, columns: Any, n_coordinates: int, *, multilabel: bool
+    inputs: StageData, Y: np.ndarray, columns: Any, n_coordinates: int, *, multilabel: bool
 ) -> tuple[AdditiveChain, np.ndarray]:
     """Fit J-Play on ramps of some features, in host memory; with the features of the samples.
 
@@ -105,7 +111,7 @@ def additive_chain(
         How many principal axes of the ramps are kept.
     multilabel : bool
     """
-    X = to_numpy(columns_of(inputs.X, columns)).astype(np.float64)
+    X = to_numpy(take_columns(inputs.X, columns)).astype(np.float64)
     starts, slopes, heights = quantile_ramps(X, N_RAMPS)
     # Squared distances between ramps are then as large as distances between ranks.
     roots = np.sqrt(heights)
@@ -114,8 +120,14 @@ def additive_chain(
     Z = ramps if axes is None else ramps @ axes
     unit = 1 / (np.sqrt(np.mean(np.sum(Z**2, axis=1))) or 1.0)
     try:
-        with described_stage(replace(inputs, X=unit * Z), tuned=True) as problem:
-            found = solve(problem, ChainTask(None, 1, FIRST, LOOSE)).attributes
+        with prepare_stage(replace(inputs, X=unit * Z)) as problem:
+            result, targets = minimize_stage(problem, FIRST), problem.targets
+            statistics = estimate_covariance(problem, targets)
+            theta = multiply_chain(result.thetas)
+            found = describe_chain(problem, result.thetas)
+            found |= describe_decision(problem, theta, statistics, targets)
+            coef = describe_coef(result.coef, targets)
+            found |= round_attributes({"coef_": coef}, problem.dtype)
     except ValueError:  # constant features: nothing to learn but the shares of classes
         shares = Y.mean(axis=0)
         coef, components = np.zeros((len(shares), ramps.shape[1])), np.zeros((1, ramps.shape[1]))
@@ -137,6 +149,6 @@ def additive_chain(
         components.reshape(len(components), *roots.shape) * roots,
         coef.reshape(len(coef), *roots.shape) * roots,
         intercept,
-        np.linalg.norm(relevance(coef, ramps).reshape(roots.shape), axis=0),
+        np.linalg.norm(measure_importance(coef, ramps).reshape(roots.shape), axis=0),
     )
     return chain, ramps @ components.T

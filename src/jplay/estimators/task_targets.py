@@ -1,7 +1,6 @@
 """Targets of several tasks, each labelled on samples of its own."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,26 +10,19 @@ from array_api_compat import is_array_api_obj
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
-from jplay._array_api import to_numpy
-from jplay.numerics.links import shares_given
-from jplay.problems.problem import FitProblem, described, with_parts
-from jplay.problems.targets import (
-    RealCode,
-    Targets,
-    check_sample_weight,
-    encode_real_targets,
-    encode_targets,
-)
+from jplay.core.arrays import to_numpy
+from jplay.core.targets import Targets, check_sample_weight, encode_real_targets, encode_targets
+from jplay.estimators.coupling import estimate_composition
 
-KINDS = ("classification", "regression")
+TASK_TYPES = ("classification", "regression")
 
 
-@dataclass(frozen=True)
-class TaskTargets:
-    """One task: its kind, the samples that have a target, and these targets."""
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One task: its type, the samples that have a target, and these targets."""
 
     name: Any
-    kind: str
+    type: str
     rows: Any
     """(n_labelled,) positions of the samples with a target."""
     y: Any
@@ -42,16 +34,16 @@ def is_named(y: Any) -> bool:
     return isinstance(y, Mapping) or hasattr(y, "columns")
 
 
-def named_targets(y: Any) -> dict:
+def name_targets(y: Any) -> dict:
     """Targets of every task by name; those of a matrix are named by their column.
 
     Examples
     --------
-    >>> named_targets([[0, 1.5], [1, 2.5]])
+    >>> name_targets([[0, 1.5], [1, 2.5]])
     {0: array([0., 1.]), 1: array([1.5, 2.5])}
     """
     if is_named(y):
-        named = {name: _column(y[name], name) for name in getattr(y, "columns", y)}
+        named = {name: _check_column(y[name], name) for name in getattr(y, "columns", y)}
         if not named:
             raise ValueError("`y` should hold at least one task, got none. Add targets.")
         return named
@@ -64,10 +56,10 @@ def named_targets(y: Any) -> dict:
     if y.ndim not in (1, 2):
         raise ValueError(f"`y` should have one column per task, got shape {y.shape}.")
     columns = y.reshape(len(y), -1).T
-    return {name: _column(column, name) for name, column in enumerate(columns)}
+    return {name: _check_column(column, name) for name, column in enumerate(columns)}
 
 
-def _column(y: Any, name: Any) -> Any:
+def _check_column(y: Any, name: Any) -> Any:
     y = to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -81,7 +73,7 @@ def _column(y: Any, name: Any) -> Any:
     return y
 
 
-def task_targets(y: Any, kinds: Any, n_samples: int) -> list[TaskTargets]:
+def split_tasks(y: Any, kinds: Any, n_samples: int) -> list[Task]:
     """Every task with the samples that have a target for it.
 
     Parameters
@@ -92,7 +84,7 @@ def task_targets(y: Any, kinds: Any, n_samples: int) -> list[TaskTargets]:
         What kind of task each is; ``None`` means as the targets look.
     n_samples : int
     """
-    named = named_targets(y)
+    named = name_targets(y)
     given = dict.fromkeys(named, kinds) if isinstance(kinds, str) else dict(kinds or {})
     unknown = [name for name in given if name not in named]
     if unknown:
@@ -103,9 +95,9 @@ def task_targets(y: Any, kinds: Any, n_samples: int) -> list[TaskTargets]:
     return [_task(name, column, given.get(name), n_samples) for name, column in named.items()]
 
 
-def _task(name: Any, y: Any, kind: str | None, n_samples: int) -> TaskTargets:
+def _task(name: Any, y: Any, kind: str | None, n_samples: int) -> Task:
     check_consistent_length(np.empty(n_samples), y)
-    if kind not in (None, *KINDS):
+    if kind not in (None, *TASK_TYPES):
         raise ValueError(f"`tasks` should hold 'classification' or 'regression', got {kind!r}.")
     missing = np.array([entry is None or entry != entry for entry in y.tolist()], dtype=bool)
     known = y[~missing]
@@ -129,10 +121,10 @@ def _task(name: Any, y: Any, kind: str | None, n_samples: int) -> TaskTargets:
             f"`y[{name!r}]` should have a target for some samples, got none: every entry is "
             "missing. Leave the task out, or label samples for it."
         )
-    return TaskTargets(name, str(kind), np.flatnonzero(~missing), known)
+    return Task(name, str(kind), np.flatnonzero(~missing), known)
 
 
-def task_links(tasks: list[TaskTargets]) -> dict:
+def couple_classes(tasks: list[Task]) -> dict:
     """For every task of classes, what those with more labels say of its classes.
 
     Returns
@@ -140,7 +132,7 @@ def task_links(tasks: list[TaskTargets]) -> dict:
     links : dict of dicts of ndarrays of shape (n_classes, n_other_classes)
         Tasks with many labels first, so that each is informed before it informs.
     """
-    of_classes = [task for task in tasks if task.kind == "classification"]
+    of_classes = [task for task in tasks if task.type == "classification"]
     ordered = sorted(of_classes, key=lambda task: -len(task.rows))
     links: dict = {}
     for number, task in enumerate(ordered):
@@ -153,22 +145,18 @@ def task_links(tasks: list[TaskTargets]) -> dict:
             counts = np.zeros((len(classes), len(values)))
             np.add.at(counts, (codes[own], other_codes[theirs]), 1)
             prior = np.bincount(other_codes) / len(other_codes)
-            links.setdefault(task.name, {})[other.name] = shares_given(counts, prior)
+            links.setdefault(task.name, {})[other.name] = estimate_composition(counts, prior)
     return links
 
 
-def encoded_tasks(
-    tasks: list[TaskTargets], n_samples: int, task_weight: Any, sample_weight: Any
-) -> list[tuple[Any, Targets]]:
-    """Encoded targets of every task, weighed against each other.
+def encode_tasks(
+    tasks: list[Task], n_samples: int, task_weight: Any, sample_weight: Any
+) -> list[Targets]:
+    """Encode the targets of every task for all samples, weighted against each other.
 
-    Every label weighs the same, and all of them together as many samples as there are for each
-    one with a label: ``alpha`` means what it means for one task. ``"balanced"`` gives all tasks
-    the same total, a dictionary multiplies the weight of those it names.
-
-    Returns
-    -------
-    parts : list of (rows, Targets)
+    Every label has the same weight, and all labels together weigh as many samples as there are for
+    each one with a label: ``alpha`` means the same as for one task. ``"balanced"`` gives all tasks
+    the same total, a dictionary multiplies the weight of the tasks it names.
     """
     weight = check_sample_weight(sample_weight, np.empty(n_samples))
     factors = np.ones(len(tasks))
@@ -176,15 +164,15 @@ def encoded_tasks(
     if isinstance(task_weight, str):
         factors = counts.sum() / (len(tasks) * counts)
     elif task_weight is not None:
-        factors = _factors(tasks, task_weight)
+        factors = _weigh_tasks(tasks, task_weight)
     factors = factors * n_samples / len(np.unique(np.concatenate([task.rows for task in tasks])))
     return [
-        (task.rows, _encoded(task, float(factor), weight))
+        _encode_task(task, n_samples, float(factor), weight)
         for task, factor in zip(tasks, factors, strict=True)
     ]
 
 
-def _factors(tasks: list[TaskTargets], task_weight: Mapping) -> Any:
+def _weigh_tasks(tasks: list[Task], task_weight: Mapping) -> Any:
     names = [task.name for task in tasks]
     unknown = [name for name in task_weight if name not in names]
     if unknown:
@@ -198,42 +186,21 @@ def _factors(tasks: list[TaskTargets], task_weight: Mapping) -> Any:
     return factors
 
 
-def _encoded(task: TaskTargets, factor: float, sample_weight: Any) -> Targets:
-    own = None if sample_weight is None else sample_weight[task.rows]
+def _encode_task(
+    task: Task, n_samples: int, factor: float, sample_weight: np.ndarray | None
+) -> Targets:
+    """Encode the targets of one task; samples without a target have weight zero."""
+    own_weight = None if sample_weight is None else sample_weight[task.rows]
     try:
-        if task.kind == "regression":
-            targets = encode_real_targets(task.y, sample_weight=own)
+        if task.type == "regression":
+            targets = encode_real_targets(task.y, sample_weight=own_weight)
         else:
-            targets = encode_targets(task.y, sample_weight=own)
+            targets = encode_targets(task.y, sample_weight=own_weight)
     except ValueError as error:
         raise ValueError(f"Task {task.name!r}: {error}") from error
-    weight = np.ones(len(task.rows)) if targets.weight is None else targets.weight
-    code = replace(targets.code, unit=factor * targets.code.unit)
-    if isinstance(code, RealCode):
-        code = replace(code, total_weight=factor * code.total_weight)
-    return replace(targets, code=code, weight=factor * weight)
-
-
-@contextmanager
-def described_tasks(
-    X: Any,
-    tasks: list[TaskTargets],
-    sample_weight: Any = None,
-    *,
-    task_weight: Any = None,
-    **settings: Any,
-) -> Iterator[FitProblem]:
-    """Describe a fit of several tasks to samples in memory.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    tasks : list of TaskTargets
-    sample_weight : array-like of shape (n_samples,), default=None
-    task_weight : None, "balanced" or dict, default=None
-    **settings
-        Of :func:`jplay.problems.described`.
-    """
-    parts = encoded_tasks(tasks, X.shape[0], task_weight, sample_weight)
-    with described(X, **settings) as problem:
-        yield with_parts(problem, parts)
+    own_weight = np.ones(len(task.rows)) if targets.weight is None else targets.weight
+    y = np.full((n_samples, *targets.y.shape[1:]), -1 if targets.y.ndim == 1 else 0.0)
+    y = y.astype(targets.y.dtype)
+    labeled, weight = np.zeros(n_samples, dtype=bool), np.zeros(n_samples)
+    y[task.rows], labeled[task.rows], weight[task.rows] = targets.y, True, factor * own_weight
+    return replace(targets, y=y, labeled=labeled, weight=weight)

@@ -1,6 +1,7 @@
 """J-Play for several tasks that share a chain."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -9,25 +10,40 @@ import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.callback import with_callbacks
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from jplay._array_api import like, namespace, to_numpy
-from jplay.blocks.containers import is_in_blocks
-from jplay.estimators._chain import CHAIN_CONSTRAINTS, ChainEstimator
-from jplay.estimators._linear import float_dtypes
-from jplay.estimators._rowwise import by_rows
-from jplay.numerics.links import informed
-from jplay.numerics.votes import softmax
-from jplay.problems.multitask import (
-    described_tasks,
-    is_named,
-    named_targets,
-    task_links,
-    task_targets,
+from jplay.core.arrays import like, namespace, to_numpy
+from jplay.core.blocked import is_in_blocks
+from jplay.core.decision import estimate_covariance
+from jplay.core.problem import Problem, prepare, replace_targets
+from jplay.core.samples import Block, Samples, compute_moments
+from jplay.core.solver import FastSolver
+from jplay.core.targets import Targets
+from jplay.estimators._chain import (
+    CHAIN_CONSTRAINTS,
+    MIN_COMPONENTS,
+    ChainEstimator,
+    choose_sizes,
+    describe_chain,
+    describe_coef,
+    describe_decision,
+    describe_fit,
+    minimize_chain,
+    multiply_chain,
 )
-from jplay.problems.tasks import SharedChainTask
-from jplay.solvers.schedules import FastSolver
+from jplay.estimators._linear import float_dtypes, warn_if_not_converged
+from jplay.estimators._rowwise import by_rows
+from jplay.estimators.coupling import apply_composition
+from jplay.estimators.regression import describe_predictions
+from jplay.estimators.task_targets import (
+    couple_classes,
+    encode_tasks,
+    is_named,
+    name_targets,
+    split_tasks,
+)
+from jplay.numerics.votes import softmax
 
 
 class MultiTaskJPlay(ChainEstimator, BaseEstimator):
@@ -127,12 +143,10 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_layers": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        **CHAIN_CONSTRAINTS,
         "tasks": [StrOptions({"classification", "regression"}), dict, None],
         "task_weight": [StrOptions({"balanced"}), dict, None],
         "linked": ["boolean"],
-        **CHAIN_CONSTRAINTS,
         "solver": [StrOptions({"fast"}), FastSolver],
     }
 
@@ -198,33 +212,36 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         X = validate_data(self, X, dtype=float_dtypes(X), ensure_min_samples=2)
-        tasks = task_targets(y, self.tasks, X.shape[0])
-        task = SharedChainTask(
-            n_components=self.n_components,
-            n_layers=self.n_layers,
-            model=self._model,
-            schedule=self._schedule,
-            related=self.linked,
-        )
-        with described_tasks(
-            X,
-            tasks,
-            sample_weight,
-            task_weight=self.task_weight,
-            graph=self.graph,
-            scaling=self.scaling,
-            n_components=self.n_components,
+        tasks = split_tasks(y, self.tasks, X.shape[0])
+        targets = encode_tasks(tasks, X.shape[0], self.task_weight, sample_weight)
+        attributes = {
+            "tasks_": {task.name: task.type for task in tasks},
+            "task_classes_": {
+                task.name: np.unique(task.y) for task in tasks if task.type == "classification"
+            },
+            "links_": couple_classes(tasks) if self.linked else {},
+            "_layout": "names" if is_named(y) else "vector" if len(tasks) == 1 else "matrix",
+        }
+        with prepare(
+            X, None, graph=self.graph, scaling=self.scaling, n_components=self.n_components
         ) as problem:
-            known = {
-                "tasks_": {task.name: task.kind for task in tasks},
-                "task_classes_": {
-                    task.name: np.unique(task.y) for task in tasks if task.kind == "classification"
-                },
-                "links_": task_links(tasks) if self.linked else {},
-                "_layout": "names" if is_named(y) else "vector" if len(tasks) == 1 else "matrix",
-            }
-            self._store(problem, task, known, X, y)
-        return self._ended(X, y)
+            parts = [(replace_targets(problem, part), part) for part in targets]
+            problem = join_tasks(problem, targets)
+            n_components = self.n_components
+            if n_components is None and isinstance(self.n_layers, Integral):
+                wanted = sum(max(MIN_COMPONENTS, 2 * part.n_outputs) for part in targets)
+                n_components = min(wanted, problem.rank)
+            sizes = choose_sizes(problem, n_components, self.n_layers, 0)
+
+            def describe(thetas, coef):
+                return attributes | describe_tasks(problem, parts, thetas, coef, self.linked)
+
+            callback = self._make_callback(X, y, describe)
+            result = minimize_chain(problem, sizes, self._objective, self._solver_options, callback)
+            attributes = describe(result.thetas, result.coef) | describe_fit(problem, result)
+        vars(self).update(attributes)
+        warn_if_not_converged(result.status, "MultiTaskJPlay")
+        return self._end_fit(X, y)
 
     def _outputs(self, X):
         """Scores or predictions of every task, (n_samples, n_outputs) each."""
@@ -254,7 +271,9 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         found = {name: softmax(outputs[name], 1.0) for name in self.task_classes_}
         for name, others in self.links_.items():
             for other, shares in others.items():
-                found[name] = informed(found[name], found[other], like(shares, found[name]))
+                found[name] = apply_composition(
+                    found[name], found[other], like(shares, found[name])
+                )
         return found
 
     @by_rows
@@ -317,7 +336,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         score : float
         """
         predicted = self._by_name(X)
-        named = named_targets(y)
+        named = name_targets(y)
         unknown = [name for name in named if name not in self.tasks_]
         if unknown:
             raise ValueError(
@@ -325,9 +344,9 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
                 f"{', '.join(map(repr, unknown))}."
             )
         scores = []
-        for task in task_targets(y, {name: self.tasks_[name] for name in named}, _num_samples(X)):
+        for task in split_tasks(y, {name: self.tasks_[name] for name in named}, _num_samples(X)):
             found = to_numpy(predicted[task.name])[task.rows]
-            measure = r2_score if task.kind == "regression" else accuracy_score
+            measure = r2_score if task.type == "regression" else accuracy_score
             scores.append(measure(task.y, found))
         return float(np.mean(scores))
 
@@ -336,3 +355,53 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def join_tasks(problem: Problem, targets: Sequence[Targets]) -> Problem:
+    """Return the problem of the same samples with the targets of all tasks side by side."""
+    encoded = [part.encode() for part in targets]
+    Y = np.concatenate([Y for Y, _ in encoded], axis=1)
+    weight = np.concatenate([weight for _, weight in encoded], axis=1)
+    ends = accumulate((part.n_outputs for part in targets), initial=0)
+    outputs = tuple(slice(start, end) for start, end in pairwise(ends))
+    blocks, first = [], 0
+    for loaded in problem.samples.blocks:
+        X = loaded.load().X
+        rows = slice(first, first + X.shape[0])
+        blocks.append(Block(X, like(Y[rows], X), like(weight[rows], X)))
+        first = rows.stop
+    samples = Samples(blocks, outputs, problem.samples.map)
+    return replace(problem, samples=samples, moments=compute_moments(samples))
+
+
+def describe_tasks(
+    problem: Problem,
+    parts: Sequence[tuple[Problem, Targets]],
+    thetas: list,
+    coef: Any,
+    coupled: bool,
+) -> dict:
+    """Return the fitted attributes of the chain, and of the scores or predictions of each task."""
+    xp, dtype, theta = namespace(coef), problem.dtype, multiply_chain(thetas)
+    real = [part for part in parts if part[1].center is not None]
+    groups = [real] if coupled else [[part] for part in real]
+    predictions = iter(
+        [fit for group in groups for fit in describe_predictions(group, theta, coupled=coupled)]
+    )
+    rows = zip(parts, problem.samples.outputs, strict=True)
+    coefs, output_coefs, output_intercepts = [], [], []
+    for (part, targets), outputs in rows:
+        coefs.append(xp.astype(describe_coef(coef[outputs, :], targets), dtype))
+        if targets.center is not None:
+            prediction = next(predictions)
+            output_coefs.append(prediction["output_coef_"])
+            output_intercepts.append(prediction["output_intercept_"])
+        else:
+            rule = describe_decision(part, theta, estimate_covariance(part, targets), targets)
+            output_coefs.append(rule["mean_rule_coef_"])
+            output_intercepts.append(rule["mean_rule_intercept_"])
+    return describe_chain(problem, thetas) | {
+        "coef_": coefs,
+        "output_coef_": output_coefs,
+        "output_intercept_": output_intercepts,
+    }

@@ -11,30 +11,38 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from jplay._array_api import Array, eigh, like, namespace, rows_of, to_numpy
-from jplay.numerics.discriminant import class_moments, shrunk_covariance, whitening
-from jplay.numerics.eigen import is_well_conditioned, range_basis, symmetrize
-from jplay.numerics.kernels import gaussian_similarities, median_distance, squared_distances
-from jplay.problems.problem import FitProblem
-from jplay.problems.solution import solve
-from jplay.problems.stacks import Inputs, solve_together
-from jplay.problems.stages import (
-    FIRST,
-    LOOSE,
-    columns_of,
-    described_stage,
-    relevance,
-    reliance,
-    single,
+from jplay.core.arrays import Array, like, namespace, rows_of, symmetrize, to_numpy
+from jplay.core.decision import (
+    choose_kept_variances,
+    compute_class_statistics,
+    compute_neighbor_metric,
+    compute_overall_statistics,
+    compute_whitener,
+    estimate_covariance,
+    shrink,
 )
-from jplay.problems.tasks import ChainTask, MapTask, Solution
-from jplay.solvers.model import ModelSettings, collapse
+from jplay.core.objective import Objective
+from jplay.core.problem import Problem
+from jplay.core.result import SolverResult
+from jplay.estimators._chain import describe_chain, describe_coef, round_attributes
+from jplay.estimators.stages import (
+    FIRST,
+    StageData,
+    measure_importance,
+    minimize_stage,
+    prepare_stage,
+    round_to_single,
+    spread_importance,
+    take_columns,
+)
+from jplay.numerics.eigen import is_well_conditioned, range_basis
+from jplay.numerics.kernels import gaussian_similarities, median_distance, squared_distances
 
 _RANK_TOLERANCE = 1e-8
 """Of the largest eigenvalue of the kernel between landmarks, below which one counts as zero."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """Samples seen through a linear map of some features, and compared with landmarks."""
 
@@ -55,7 +63,7 @@ class View:
 
     def outputs(self, X: Array) -> Array:
         """What the map makes of samples."""
-        X = columns_of(X, self.features)
+        X = take_columns(X, self.features)
         if self.normalised:
             return _unit_length(X if self.origin is None else X + like(self.origin, X))
         if self.matrix is None:
@@ -68,10 +76,12 @@ class View:
         """The view for samples from which their mean was subtracted, in single precision."""
         if self.normalised:
             origin = center if self.features is None else center[self.features]
-            return replace(self, origin=single(origin), landmarks=single(self.landmarks))
+            return replace(
+                self, origin=round_to_single(origin), landmarks=round_to_single(self.landmarks)
+            )
         landmarks = to_numpy(self.landmarks) - self.outputs(center[None, :])
-        matrix = None if self.matrix is None else single(self.matrix)
-        return replace(self, matrix=matrix, landmarks=single(landmarks))
+        matrix = None if self.matrix is None else round_to_single(self.matrix)
+        return replace(self, matrix=matrix, landmarks=round_to_single(landmarks))
 
     def kernel(self, X: Array) -> Array:
         """Similarity of samples to landmarks, (n_samples, n_landmarks)."""
@@ -98,7 +108,7 @@ def mean_kernel(distances: Array, widths: Sequence[float]) -> Array:
     return kernel if len(widths) == 1 else kernel / len(widths)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LiftedChain:
     """Similarities to landmarks, and the J-Play that reads them."""
 
@@ -137,7 +147,7 @@ class LiftedChain:
         view = self.views[0]
         # A view of features as they are relies on all of them alike.
         relevant = 1.0 if view.relevance is None else view.relevance
-        return reliance(view.features, relevant, n_features)
+        return spread_importance(view.features, relevant, n_features)
 
     def with_outputs(self, present: np.ndarray, n_outputs: int) -> "LiftedChain":
         """The chain with outputs of zero for classes that its samples lack."""
@@ -155,81 +165,74 @@ class LiftedChain:
         """
         return LiftedChain(
             [view.seen_from(center) for view in self.views],
-            single(self.read_out),
-            single(self.offset),
-            single(self.coef),
+            round_to_single(self.read_out),
+            round_to_single(self.offset),
+            round_to_single(self.coef),
         )
 
 
-def supervised_view(inputs: Inputs, features: Any, *, within: bool = False) -> View:
+def supervised_view(data: StageData, features: Any, *, within: bool = False) -> View:
     """J-Play on some features, whitened; the features themselves if it finds no subspace.
 
     With ``within`` they are whitened by a covariance that is shrunk towards variances within
     classes, and no direction is shortened, instead of what suits a single J-Play best.
     """
-    chosen = replace(inputs, X=columns_of(inputs.X, features))
+    inside = take_columns(data.X, features)
     try:
-        with described_stage(chosen) as problem:
-            solution = solve(problem, _view_task(within))
-            return _whitened_view(problem, solution, chosen.X, features, within)
+        with prepare_stage(replace(data, X=inside)) as problem:
+            result = minimize_stage(problem, FIRST)
+            whitener = _whitener_of(problem, result, within)
+            chain = describe_chain(problem, result.thetas)
+            coef = describe_coef(result.coef, problem.targets)
     except ValueError:  # constant or degenerate features
         return View(features, None)
+    whitener = namespace(whitener).astype(whitener, inside.dtype)
+    components = chain["components_"]
+    importance = measure_importance(namespace(coef).astype(coef, inside.dtype) @ components, inside)
+    return View(features, whitener @ components, relevance=importance)
 
 
-def supervised_views(
-    inputs: Sequence[Inputs], features: Sequence[Any], *, within: bool = False
-) -> list[View]:
-    """:func:`supervised_view` of many, those of one shape as one stack."""
-    chosen = [
-        replace(own, X=columns_of(own.X, own_features))
-        for own, own_features in zip(inputs, features, strict=True)
-    ]
-    found = solve_together(chosen, [_view_task(within)] * len(chosen))
-    return [
-        supervised_view(own, own_features, within=within)
-        if solved is None
-        else _whitened_view(*solved, inside.X, own_features, within)
-        for own, inside, own_features, solved in zip(inputs, chosen, features, found, strict=True)
-    ]
-
-
-def _view_task(within: bool) -> ChainTask:
-    # The whitener is all that is wanted of the decision, and if within classes not even that.
-    task_type = MapTask if within else ChainTask
-    return task_type(None, 1, FIRST, LOOSE)
-
-
-def _whitened_view(
-    problem: FitProblem, solution: Solution, inside: Array, features: Any, within: bool
-) -> View:
-    """What J-Play on the features ``inside`` has found, as a view."""
-    found = solution.attributes
-    whitener = _whitener_within(problem, found) if within else found["whitener_"]
-    relevant = relevance(found["coef_"] @ found["components_"], inside)
-    return View(features, whitener @ found["components_"], relevance=relevant)
-
-
-def _whitener_within(problem: FitProblem, found: dict) -> Array:
-    layer, theta = problem.first_layer, collapse(found["result_"].thetas)
-    shrunk = shrunk_covariance(problem.moments, layer.basis, layer.n_features, within=True)
-    whitener = whitening(symmetrize(theta @ shrunk.matrix() @ theta.mT))
-    return namespace(whitener).astype(whitener, problem.dtype)
+def _whitener_of(problem: Problem, result: SolverResult, within: bool) -> Array:
+    """Whitener of the features of a chain of one layer."""
+    [theta], targets = result.thetas, problem.targets
+    if not within:
+        statistics = estimate_covariance(problem, targets, tune=False)
+        whitener = compute_whitener(theta @ statistics.covariance() @ theta.mT)
+        if targets.multilabel:
+            return whitener
+        prior = namespace(theta).exp(statistics.log_prior)
+        return compute_neighbor_metric(whitener, statistics.means @ theta.mT, prior)
+    if targets.multilabel:
+        statistics = compute_overall_statistics(problem)
+    else:
+        statistics = compute_class_statistics(problem, targets)
+    variances = choose_kept_variances(statistics, problem.transform)
+    statistics = shrink(statistics, problem.transform, variances)
+    return compute_whitener(symmetrize(theta @ statistics.covariance() @ theta.mT))
 
 
 def standardised_view(X: Array, Y: Array | None, features: Any) -> View:
     """Some features, each divided by its standard deviation: within classes, if there are any."""
-    xp, inside = namespace(X), columns_of(X, features)
+    xp, inside = namespace(X), take_columns(X, features)
     within = total = to_numpy(xp.var(inside, axis=0))
     if Y is not None:
-        moments = class_moments(inside, like(Y, inside))
-        within = np.diagonal(to_numpy(moments.covariance))
-        total = np.diagonal(to_numpy(moments.total_covariance))
+        within, total = _variances(inside, like(Y, inside))
     # A feature that hardly varies within classes counts for a hundred times its deviation at most.
     variance = np.maximum(within, 1e-4 * total)
     # The deviation of a constant has the rounding of its value.
     rounding = 100 * float(xp.finfo(inside.dtype).eps) * to_numpy(xp.max(xp.abs(inside), axis=0))
     varies = total > np.maximum(1e-12 * total.max(), rounding**2)
     return View(features, varies / np.sqrt(np.where(varies, variance, 1.0)))
+
+
+def _variances(X: Array, Y: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Variance of every feature within classes, and around the common mean."""
+    xp = namespace(X)
+    sizes = xp.sum(Y, axis=0)
+    means = (Y.mT @ X) / sizes[:, None]
+    dof = max(1.0, X.shape[0] - Y.shape[1])
+    within = xp.sum((X - Y @ means) ** 2, axis=0) / dof
+    return to_numpy(within), to_numpy(xp.var(X, axis=0))
 
 
 def with_landmarks(view: View, X: Array, rows: Any, widths: Sequence[float]) -> View:
@@ -239,18 +242,18 @@ def with_landmarks(view: View, X: Array, rows: Any, widths: Sequence[float]) -> 
     return replace(view, landmarks=landmarks, widths=tuple(unit * width for width in widths))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lift:
     """What is asked of one lifted chain."""
 
-    inputs: Inputs
+    inputs: StageData
     Y: Any
     """(n_labelled, n_outputs) indicators of the labelled samples, which come first."""
     views: list[View]
     """With landmarks, the same samples in each."""
     rows: Any
     """Which samples are the landmarks."""
-    model: ModelSettings
+    model: Objective
     n_components: int
     n_coordinates: int
     """How many coordinates of the similarities are kept, those of the largest eigenvalues."""
@@ -259,7 +262,7 @@ class Lift:
         """Similarity of the samples to landmarks."""
         return LiftedChain(self.views, None, None, None).kernel(self.inputs.X)
 
-    def second_stage(self, kernel: Array, basis: Array) -> Inputs:
+    def second_stage(self, kernel: Array, basis: Array) -> StageData:
         """Coordinates of the similarities in the place of the samples."""
         F = kernel @ basis
         if F.shape[0] > F.shape[1]:
@@ -270,12 +273,8 @@ class Lift:
             F = namespace(F).astype(F, namespace(F).float32)
         return replace(self.inputs, X=F)
 
-    def task(self, rank: int) -> MapTask:
-        """The second J-Play on coordinates of some rank."""
-        return MapTask(min(self.n_components, rank), 1, self.model, LOOSE)
-
     def chain(
-        self, kernel: Array, basis: Array, solution: Solution | None
+        self, kernel: Array, basis: Array, solution: dict | None
     ) -> tuple[LiftedChain, Array]:
         """The chain, and the features of the samples.
 
@@ -286,7 +285,7 @@ class Lift:
             read_out = np.zeros((len(self.rows), n_outputs))
             chain = LiftedChain(self.views, read_out, self.Y.mean(axis=0), np.eye(n_outputs))
         else:
-            found = solution.attributes
+            found = solution
             read_out = basis @ like(found["components_"], basis).mT
             chain = LiftedChain(self.views, read_out, found["intercept_"], found["coef_"])
         return chain, chain.features(kernel)
@@ -303,34 +302,16 @@ def lifted_chain(lift: Lift) -> tuple[LiftedChain, Array]:
     return lift.chain(kernel, basis, _second_solution(lift, lift.second_stage(kernel, basis)))
 
 
-def _second_solution(lift: Lift, stage: Inputs) -> Solution | None:
-    """The second J-Play; ``None`` if all similarities are equal."""
+def _second_solution(lift: Lift, stage: StageData) -> dict | None:
+    """Attributes of the second J-Play; ``None`` if all similarities are equal."""
     try:
-        with described_stage(stage) as problem:
-            return solve(problem, lift.task(problem.rank))
+        with prepare_stage(stage) as problem:
+            result = minimize_stage(problem, lift.model, min(lift.n_components, problem.rank))
+            coef = describe_coef(result.coef, problem.targets)
+            chain = describe_chain(problem, result.thetas)
+            return chain | round_attributes({"coef_": coef}, problem.dtype)
     except ValueError:
         return None
-
-
-def lifted_chains(lifts: Sequence[Lift]) -> list[tuple[LiftedChain, Array]]:
-    """:func:`lifted_chain` of many, eigenbases and solves of one shape as one stack."""
-    kernels = [lift.kernel() for lift in lifts]
-    bases = coordinate_bases(
-        [rows_of(kernel, lift.rows) for lift, kernel in zip(lifts, kernels, strict=True)],
-        [lift.n_coordinates for lift in lifts],
-    )
-    stages = [
-        lift.second_stage(kernel, basis)
-        for lift, kernel, basis in zip(lifts, kernels, bases, strict=True)
-    ]
-    tasks = [lift.task(stage.X.shape[1]) for lift, stage in zip(lifts, stages, strict=True)]
-    found = solve_together(stages, tasks)
-    return [
-        lift.chain(kernel, basis, _second_solution(lift, stage) if solved is None else solved[1])
-        for lift, kernel, basis, stage, solved in zip(
-            lifts, kernels, bases, stages, found, strict=True
-        )
-    ]
 
 
 def coordinate_basis(kernel: Array, n_coordinates: int) -> Array:
@@ -356,18 +337,3 @@ def coordinate_basis(kernel: Array, n_coordinates: int) -> Array:
     values, vectors = range_basis(kernel, rtol=_RANK_TOLERANCE)
     first = max(0, values.shape[0] - n_coordinates)
     return vectors[:, first:] / namespace(values).sqrt(values[first:])
-
-
-def coordinate_bases(kernels: Sequence[Array], n_coordinates: Sequence[int]) -> list[Array]:
-    """:func:`coordinate_basis` of many, kernels of one size decomposed as one stack."""
-    bases: list[Array] = [None] * len(kernels)
-    for size in dict.fromkeys(kernel.shape[0] for kernel in kernels):
-        numbers = [i for i, kernel in enumerate(kernels) if kernel.shape[0] == size]
-        xp = namespace(kernels[numbers[0]])
-        values, vectors = eigh(symmetrize(xp.stack([kernels[i] for i in numbers])))
-        kept = values > _RANK_TOLERANCE * xp.max(values, axis=1, keepdims=True)
-        ranks = to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=1)).tolist()
-        for place, (i, rank) in enumerate(zip(numbers, ranks, strict=True)):
-            first = size - min(rank, n_coordinates[i])
-            bases[i] = vectors[place, :, first:] / xp.sqrt(values[place, first:])
-    return bases

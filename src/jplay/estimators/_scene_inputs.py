@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from scipy.ndimage import uniform_filter
 
-from jplay.numerics.graph import weighted_by_features
+from jplay.core.graph import weight_by_features
 from jplay.numerics.spatial import opening_closing_profile, smoother, window_affinity
 
 MEAN_SIDE = 5
@@ -77,7 +77,7 @@ class SceneInputs:
         height, width, _ = cube.shape
         guide = unit_maximum(_mean(cube, 3)).reshape(height * width, -1) @ self.guide_axes
         near = window_affinity((height, width), self.radius)
-        return weighted_by_features(near, guide, self.bandwidth)
+        return weight_by_features(near, guide, self.bandwidth)
 
     def guide(self, cube: np.ndarray) -> np.ndarray:
         """The first principal component, about between 0 and 1: (height, width)."""
