@@ -32,8 +32,7 @@ from jplay import (
 )
 from jplay._array_api import to_numpy
 from jplay.blocks import partition_affinity
-from jplay.numerics.rows import formed
-from jplay.problems.first_layer import scaling_form
+from jplay.core.scaling import transform_inputs
 
 SIZES = [28, 20]
 N_SAMPLES, N_FEATURES = sum(SIZES), 6
@@ -301,7 +300,7 @@ def reference_graph(case, sizes, bandwidth):
     model = case.made()
     if not isinstance(model.graph, HeatGraph):
         return partition_affinity(X, sizes, GRAPH)
-    samples = formed(X, scaling_form(X, getattr(model, "scaling", None)))
+    _, samples, _ = transform_inputs(X, getattr(model, "scaling", None))
     return partition_affinity(samples, sizes, replace(model.graph, bandwidth=bandwidth))
 
 

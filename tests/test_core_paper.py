@@ -1,10 +1,10 @@
 """The published solver of the core: Algorithms 1 and 2 on samples in blocks."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import FrozenInstanceError, astuple, dataclass, fields
+from dataclasses import FrozenInstanceError, dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import array_api_strict
 import numpy as np
@@ -14,16 +14,12 @@ import scipy.sparse
 
 import plain_transcription as plain
 from jplay.core import paper
-from jplay.core.arrays import like
+from jplay.core.graph import GraphMoments
 from jplay.core.objective import Objective, Ridge
 from jplay.core.paper import PaperSolver, fit_autorule, minimize_paper, solve_layer
 from jplay.core.result import ObjectiveTerms
-from jplay.core.samples import Block, Samples, compute_moments, wrap_arrays
-from jplay.solvers.model import ModelSettings
-from jplay.solvers.pretraining import locality_preserving_projections
-from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import PaperSolver
-from jplay.solvers.solve import solve
+from jplay.core.samples import Block, Samples, compute_moments
+from jplay.core.start import compute_lpp
 
 BOTH = {"nonnegative": True, "unit_ball": True}
 CONSTRAINTS = [
@@ -34,29 +30,9 @@ CONSTRAINTS = [
 ]
 
 
-class Edges(NamedTuple):
-    """Moments of the neighbor graph."""
-
-    laplacian_gram: Any
-    degree_gram: Any
-    degree_sum: Any
-    total_degree: Any
-
-
-def lpp_of_edges(edges, mean):
-    """Locality preserving projections from moments, until the core's take these arguments."""
-    reference, edges = mean, Edges(*(np.asarray(value) for value in edges))
-    values, vectors = np.linalg.eigh(edges.degree_gram / edges.total_degree)
-    root = (vectors * np.sqrt(np.maximum(values, 0))).T
-    statistics = SimpleNamespace(
-        X_root=root, sample_sum=np.asarray(mean), n_samples=1.0, **edges._asdict()
-    )
-    return like(locality_preserving_projections(statistics), reference)
-
-
-@pytest.fixture(autouse=True)
-def _lpp(monkeypatch):
-    monkeypatch.setattr(paper, "compute_lpp", lpp_of_edges)
+def wrap_arrays(X, Y, weight=None):
+    """Samples in memory in a single block."""
+    return Samples([Block(X, Y, weight)])
 
 
 def make_data(n_samples=60, n_features=8, seed=0):
@@ -70,14 +46,14 @@ def make_data(n_samples=60, n_features=8, seed=0):
 
 def make_problem(X, Y, affinity, samples=None):
     degrees = affinity.sum(axis=1)
-    edges = Edges(
+    edges = GraphMoments(
         X.T @ plain.graph_laplacian(affinity) @ X,
         X.T @ (degrees[:, None] * X),
         X.T @ degrees,
         degrees.sum(),
     )
     samples = wrap_arrays(X, Y) if samples is None else samples
-    start = lpp_of_edges(edges, X.mean(axis=0))
+    start = compute_lpp(edges, X.mean(axis=0))
     moments = compute_moments(samples)
     return SimpleNamespace(samples=samples, moments=moments, edges=edges, start=start)
 
@@ -90,67 +66,6 @@ def assert_same_fit(actual, expected, rtol):
     for a, b in zip([*actual.thetas, actual.coef], [*expected.thetas, expected.coef], strict=True):
         assert relative_error(np.asarray(a), b) < rtol
     np.testing.assert_allclose(actual.objective, expected.objective, rtol=rtol)
-
-
-# Agreement with the solver that this one replaces.
-
-
-@pytest.mark.parametrize("reconstruction", [True, False])
-@pytest.mark.parametrize("constraints", CONSTRAINTS)
-@pytest.mark.parametrize("layer_sizes", [[5], [7, 5, 3]])
-@pytest.mark.parametrize("pretraining", [True, False])
-def test_the_old_solver_gives_the_same(pretraining, layer_sizes, constraints, reconstruction):
-    X, Y, affinity = make_data()
-    weights = {"alpha": 2.0, "beta": 0.2, **constraints, "reconstruction": reconstruction}
-    # Without reconstruction the manifold term alone would shrink pretrained layers until their rank
-    # is a matter of rounding.
-    eta = 0.3 if reconstruction else 0.0
-    options = {"max_iter": 3, "inner_max_iter": 60, "tol": 0.0, "pretraining": pretraining}
-    samples = ArraySamples(X, Y, scipy.sparse.csr_array(affinity))
-    problem = make_problem(X, Y, affinity)
-    statistics = samples.statistics()
-    problem.edges = Edges(*(getattr(statistics, name) for name in Edges._fields))
-    old = solve(
-        samples,
-        layer_sizes,
-        ModelSettings(gamma=0.5, **weights),
-        PaperSolver(**options, eta=eta),
-        projections=problem.start,
-    )
-    objective = Objective(penalty=Ridge(0.5), **weights)
-    new = minimize_paper(problem, layer_sizes, objective, PaperSolver(**options, eta=eta))
-    # The same operations in the same order give the same iterates to the last digit. Norms of rows,
-    # the scale of the start and the order of sums differ in rounding, which 60 iterations and
-    # deeper layers amplify.
-    same_rounding = pretraining and len(layer_sizes) == 1 and not constraints["unit_ball"]
-    assert_same_fit(new, old, 1e-12 if same_rounding else 1e-11 if len(layer_sizes) == 1 else 1e-7)
-    np.testing.assert_allclose(new.objective, old.objective, rtol=1e-10)
-    assert astuple(new.status) == astuple(old.status)
-    assert [layer.n_iter for layer in new.pretraining] == [
-        layer.n_iter for layer in old.pretraining
-    ]
-    assert [astuple(r.status) for r in new.pretraining] == [
-        astuple(r.status) for r in old.pretraining
-    ]
-
-
-def test_the_old_solver_without_ridge_gives_the_same():
-    X, Y, affinity = make_data()
-    X[:, 7] = X[:, 6]  # dependent features: without a ridge many label projections are optimal
-    options = {"max_iter": 2, "inner_max_iter": 40, "tol": 0.0, "pretraining": False}
-    problem = make_problem(X, Y, affinity)
-    old = solve(
-        ArraySamples(X, Y, scipy.sparse.csr_array(affinity)),
-        [6, 3],
-        ModelSettings(alpha=1.0, beta=0.01, gamma=0.0),
-        PaperSolver(**options),
-        projections=problem.start,
-    )
-    objective = Objective(alpha=1.0, beta=0.01, penalty=Ridge(0.0))
-    assert_same_fit(minimize_paper(problem, [6, 3], objective, PaperSolver(**options)), old, 1e-8)
-
-
-# Agreement with independent implementations.
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -509,7 +424,8 @@ def in_place(X, Y, affinity, samples):
     problem.samples, problem.moments = samples, compute_moments(samples)
     if not isinstance(problem.moments.gram, np.ndarray):
         problem.start = array_api_strict.asarray(problem.start)
-        problem.edges = Edges(*(array_api_strict.asarray(value) for value in problem.edges))
+        edges = [getattr(problem.edges, field.name) for field in fields(problem.edges)]
+        problem.edges = GraphMoments(*(array_api_strict.asarray(value) for value in edges))
     return problem
 
 
@@ -540,7 +456,8 @@ def test_compressed_samples_hold_the_second_moments(n_features, n_rows):
         layer, X = layer.project(theta), X @ theta.T
         np.testing.assert_allclose(layer.mean, X.mean(axis=0))
         expected = make_problem(X, Y, affinity).edges
-        for actual, moment in zip(layer.edges, expected, strict=True):
+        for field in fields(expected):
+                actual, moment = getattr(layer.edges, field.name), getattr(expected, field.name)
             np.testing.assert_allclose(actual, moment, atol=1e-10)
 
 

@@ -1,7 +1,7 @@
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from jplay.solvers import threads
+from jplay.core import threads
 from jplay.core.threads import available_threads, sample_threads
 
 
@@ -11,7 +11,7 @@ def blas_threads():
 
 
 @pytest.mark.parametrize(("work", "expected"), [(1e3, None), (1e12, 4), (5e7, 2)])
-def test_pool_grows_with_the_work_up_to_the_cores(monkeypatch, work, expected):
+def test_pool_grows_with_the_work_up_to_the_count_cores(monkeypatch, work, expected):
     monkeypatch.setattr(threads, "available_threads", lambda: 4)
     with sample_threads(work) as pool:
         assert (pool and pool._max_workers) == expected
@@ -29,11 +29,11 @@ def test_blas_is_single_threaded_inside_and_restored_outside():
     assert blas_threads() == before
 
 
-def test_cores_and_a_limit_on_blas_threads_limit_the_pool(monkeypatch):
+def test_count_cores_and_a_limit_on_blas_threads_limit_the_pool(monkeypatch):
     with ThreadpoolController().limit(limits=3, user_api="blas"):
-        monkeypatch.setattr(threads, "_cores", lambda: 8)
+        monkeypatch.setattr(threads, "_count_cores", lambda: 8)
         assert available_threads() == min(3, max(blas_threads()))
-        monkeypatch.setattr(threads, "_cores", lambda: 2)
+        monkeypatch.setattr(threads, "_count_cores", lambda: 2)
         assert available_threads() == min(2, max(blas_threads()))
     with ThreadpoolController().limit(limits=1, user_api="blas"):
         assert available_threads() == 1

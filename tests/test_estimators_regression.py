@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from jplay import HeatGraph, JPlayRegressor, PaperSolver
 from jplay.blocks import blocked
-from jplay.numerics.read_out import Regression, ridge_read_out
+from jplay.estimators.ridge import RegressionMoments, fit_coupled_ridges, fit_ridge
 
 X, Y = load_diabetes(return_X_y=True)
 
@@ -67,13 +67,13 @@ def test_weights_act_on_the_prediction_and_on_its_ridge():
     scaled = (X - np.average(X, axis=0, weights=weight)) * model.feature_scale_
     y = (Y - np.average(Y, weights=weight))[:, None]
     unit = weight.sum() / (effective := weight.sum() ** 2 / (weight**2).sum())
-    problem = Regression(
+    problem = RegressionMoments(
         scaled.T @ (weight[:, None] * scaled) / unit,
         scaled.T @ (weight[:, None] * y) / unit,
         float((weight[:, None] * y**2).sum()) / unit,
         effective,
     )
-    found = ridge_read_out(problem, np.eye(X.shape[1]), model.components_ / model.feature_scale_)
+    found = fit_ridge(problem, np.eye(X.shape[1]), model.components_ / model.feature_scale_)
     assert model.ridge_ == pytest.approx(found.ridge, rel=1e-6)
     np.testing.assert_allclose(model.output_coef_, found.coef, rtol=1e-4)
 
@@ -85,7 +85,7 @@ def test_the_ridge_is_chosen_by_generalised_cross_validation_on_the_input():
     y = samples @ rng.standard_normal((5, 1)) + rng.standard_normal((30, 1))
     y -= y.mean(axis=0)
     gram, cross, theta = samples.T @ samples, samples.T @ y, rng.standard_normal((2, 5))
-    found = ridge_read_out(Regression(gram, cross, float((y**2).sum()), 30), np.eye(5), theta)
+    found = fit_ridge(RegressionMoments(gram, cross, float((y**2).sum()), 30), np.eye(5), theta)
 
     def error(ridge):
         hat = samples @ np.linalg.solve(gram + ridge * np.eye(5), samples.T)

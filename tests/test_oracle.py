@@ -9,9 +9,9 @@ import pytest
 
 from graphs import heat_affinity
 from jplay import HeatGraph, JPlay, PaperSolver
-from jplay.solvers.pretraining import autorule, locality_preserving_projections
-from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import LayerSchedule
+from jplay.core.objective import Objective
+from jplay.core.paper import fit_autorule
+from jplay.core.problem import prepare
 from plain_transcription import Settings
 from plain_transcription import solve_jplay as plain_solve_jplay
 
@@ -70,35 +70,33 @@ def test_oracle_affinity(number):
     )
 
 
+def problem_of(X, affinity):
+    """The problem of one layer without labels."""
+    with prepare(X, None, graph=affinity) as problem:
+        return problem
+
+
 @pytest.mark.parametrize("number", CASES)
 def test_oracle_lpp_starts_of_all_layers(number):
     case = load_case(number)
-    affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
-    statistics = ArraySamples(case.X, case.Y, affinity).statistics()
+    X = case.X
     for expected, autorule_theta in zip(case.lpp, case.autorule, strict=True):
-        start = locality_preserving_projections(statistics, len(expected))
+        start = problem_of(X, case.affinity).start[: len(expected)]
         np.testing.assert_allclose(start, expected, rtol=0, atol=1e-8)
-        statistics = statistics.projected(autorule_theta)
+        X = X @ autorule_theta.T
 
 
 @pytest.mark.parametrize("number", CASES)
 def test_oracle_autorule_from_its_own_starts(number):
     case = load_case(number)
-    affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
-    samples = ArraySamples(case.X, case.Y, affinity)
+    X = case.X
     for start, expected in zip(case.lpp, case.autorule, strict=True):
-        result = autorule(
-            samples,
-            samples.statistics(),
-            start,
-            eta=case.eta,
-            nonnegative=True,
-            unit_ball=True,
-            reconstruction=True,
-            schedule=LayerSchedule(),
-        )
+        problem = problem_of(X, case.affinity)
+        problem.__dict__["start"] = start
+        options = PaperSolver(eta=case.eta)
+        result = fit_autorule(problem, len(start), Objective(), options)
         np.testing.assert_allclose(result.theta, expected, rtol=0, atol=1e-8)
-        samples = samples.projected(expected)
+        X = X @ expected.T
 
 
 @pytest.mark.parametrize("number", CASES)

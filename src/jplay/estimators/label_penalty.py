@@ -86,7 +86,7 @@ def solve_lasso(H: Array, R: Array, weight: float) -> Array:
     array([[ 2.,  0., -1.]])
     """
     xp = namespace(H)
-    curvature = xp.linalg.diagonal(H)[None, :]
+    curvature = xp.linalg.diagonal(H)[..., None, :]
     unit = identity(H.shape[-1], H)
 
     def compute_values(P: Array) -> Array:
@@ -115,6 +115,6 @@ def solve_lasso(H: Array, R: Array, weight: float) -> Array:
 def solve_nonzero(H: Array, R: Array, nonzero: Array) -> Array:
     """Solve ``P H = R`` in the nonzero entries of each row; the others stay zero."""
     unit = identity(H.shape[-1], H)
-    both = nonzero[:, :, None] * nonzero[:, None, :]
-    systems = both * H[None, :, :] + (1 - nonzero)[:, :, None] * unit
+    both = nonzero[..., :, None] * nonzero[..., None, :]
+    systems = both * H[..., None, :, :] + (1 - nonzero)[..., None] * unit
     return namespace(H).linalg.solve(systems, (nonzero * R)[..., None])[..., 0]
