@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from jplay import JPlayRegressor
-from jplay.datasets import get_data_home
 from jplay.datasets.readers import read_arrays
+from jplay.datasets.registry import benchmark_file
 from jplay.numerics.prox import project_simplex
 
 SUM_WEIGHT = 1e3
@@ -28,8 +28,8 @@ SUM_WEIGHT = 1e3
 
 
 def scene(name):
-    folder = get_data_home() / "mixed"
-    known, arrays = read_arrays(folder / f"End{name}.mat"), read_arrays(folder / f"{name}.mat")
+    paths = [benchmark_file(f"mixed/{prefix}{name}.mat") for prefix in ("End", "")]
+    known, arrays = map(read_arrays, paths)
     # The unit in which the end members are given, if there is one.
     unit = float(arrays["maxValue"].item()) if "maxValue" in arrays else None
     spectra = arrays["Y"].T / (unit or 1.0)
