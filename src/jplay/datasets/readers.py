@@ -89,16 +89,16 @@ def check_labels(path, labels, n_classes, counts):
             f"'{path}' should hold class numbers up to {n_classes}, found values from "
             f"{labels.min()} to {labels.max()}. It is another file: replace it."
         )
+    if np.count_nonzero(labels) != counts:
+        raise CorruptFileError(
+            f"'{path}' should label {counts} samples, found {np.count_nonzero(labels)}. It is "
+            "another version of the file or a damaged one: replace it."
+        )
     absent = np.setdiff1d(np.arange(1, n_classes + 1), labels)
     if absent.size:  # a conversion as text, for one, turns class 13 into class 10
         raise CorruptFileError(
             f"'{path}' should label samples of all {n_classes} classes, found none of class "
             f"{', '.join(map(str, absent[:5]))}. It is another file or a damaged one: replace it."
-        )
-    if np.count_nonzero(labels) != counts:
-        raise CorruptFileError(
-            f"'{path}' should label {counts} samples, found {np.count_nonzero(labels)}. It is "
-            "another version of the file or a damaged one: replace it."
         )
     return labels.astype(np.int64)
 
