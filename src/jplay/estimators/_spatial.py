@@ -69,7 +69,7 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
     self_training : int, default=0
         Pixels per class that the first fit labels and a second one learns from as well: drawn
         from the surer half of the pixels that it gives that class. Of five partitions of Indian
-        Pines one gained three points by it and four lost one to two.
+        Pines (on the corrupt cube) one gained three points by it and four lost one to two.
     n_jobs : int or None, default=None
         Members of the default committees that are fitted at the same time.
     random_state : int, RandomState instance or None, default=None
