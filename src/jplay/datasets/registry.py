@@ -594,7 +594,7 @@ BENCHMARK_FILES = (
     ),
     BenchmarkFiles(
         "Indian Pines, 695 training spectra",
-        "Published code of the authors of the J-Play paper, https://github.com/danfenghong",
+        "Code that the authors of the J-Play paper published for another paper",
         "Byte values; each band correlates by at least 0.997 with the repaired cube",
         {
             "indian_pines/authors_train_spectra.mat": (
@@ -604,7 +604,7 @@ BENCHMARK_FILES = (
     ),
     BenchmarkFiles(
         "Indian Pines, mask of disjoint training fields",
-        "GRSS data and algorithm standard evaluation website",
+        "A public mask, whose authors are not stated",
         "Every class occurs",
         {
             "indian_pines/indianpines_disjoint_dset.mat": (
