@@ -36,9 +36,9 @@ from jplay import CrossSensorJPlay, DomainJPlay, HeatGraph, JPlay, JPlayCommitte
 from jplay.datasets import (
     fetch_houston2013,
     fetch_indian_pines,
-    get_data_home,
     split_per_class,
 )
+from jplay.datasets.registry import benchmark_file
 from jplay.numerics.subsets import surest_share
 
 RECORDS = Path(__file__).parent / "results" / "domains.json"
@@ -49,7 +49,7 @@ and its self-training only."""
 
 
 def read(name, key):
-    return loadmat(get_data_home() / "transfer" / f"{name}.mat")[key]
+    return loadmat(benchmark_file(f"transfer/{name}.mat"))[key]
 
 
 def records():

@@ -38,6 +38,7 @@ from sklearn.pipeline import make_pipeline
 
 import jplay
 from jplay import JPlay, JPlayCommittee, LiftedJPlay
+from jplay.datasets.line_ends import check_not_converted
 from jplay.experiments._steps import RBFSVMClassifier
 from jplay.forest import CanonicalCorrelationForestClassifier
 from jplay.numerics.votes import expected_calibration_error
@@ -53,7 +54,10 @@ class Wheels:
         self.archives = {path.name.split("-")[0].lower(): zipfile.ZipFile(path) for path in paths}
 
     def open(self, package, name):
-        return io.BytesIO(self.archives[package].read(name))
+        content = self.archives[package].read(name)  # compared with the checksum of the archive
+        if name.endswith((".npy", ".pgm")):  # binary, and converted as text before now elsewhere
+            check_not_converted(name, np.frombuffer(content, np.uint8))
+        return io.BytesIO(content)
 
     def names(self, package, folder):
         return [name for name in self.archives[package].namelist() if name.startswith(folder)]

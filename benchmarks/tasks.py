@@ -27,7 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 
 from jplay import HeatGraph, JPlay, JPlayRegressor, MultiTaskJPlay
-from jplay.datasets import fetch_indian_pines, get_data_home
+from jplay.datasets import fetch_indian_pines
+from jplay.datasets.registry import benchmark_file
 
 RIDGES = np.geomspace(1e-2, 1e4, 25)
 GROUPS = {
@@ -47,7 +48,7 @@ TILLAGE = {"notill": "none", "mintill": "little", "clean": "clean", "Corn": "cle
 
 def school(seed):
     """Share of the variance of held-out scores that each method explains, in percent."""
-    arrays = loadmat(get_data_home() / "multitask" / "school.mat")
+    arrays = loadmat(benchmark_file("multitask/school.mat"))
     pupils = [samples.astype(np.float64) for samples in arrays["X"].ravel()]
     scores = [targets.astype(np.float64).ravel() for targets in arrays["Y"].ravel()]
     X, y = np.concatenate(pupils), np.concatenate(scores)

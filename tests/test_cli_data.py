@@ -71,7 +71,9 @@ def test_check_reads_the_data(home):
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert (facts["n_samples"], facts["n_features"], facts["n_classes"]) == (1797, 64, 10)
-    assert "1797 samples, 64 features, 10 classes" in data("check", "digits").stdout
+    said = data("check", "digits").stdout
+    assert "1797 samples, 64 features, 10 classes" in said
+    assert f"Checked: {DATASETS['digits'].checked}" in said
 
 
 def test_check_refuses_a_file_of_the_right_name_and_wrong_content(home):

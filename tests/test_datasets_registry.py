@@ -1,10 +1,15 @@
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jplay import datasets
 from jplay.datasets import DATASETS
+from jplay.datasets.registry import BENCHMARK_FILES, benchmark_file
+from jplay.exceptions import CorruptFileError, DatasetNotFoundError
+
+PAGE = Path(__file__).parents[1] / "docs" / "datasets.md"
 
 EMBEDDED = [name for name, entry in DATASETS.items() if entry.package == "sklearn"]
 
@@ -62,3 +67,51 @@ def test_sizes_are_those_of_the_real_files(name, data_home):
 
 def test_options_override_those_of_the_entry():
     assert len(DATASETS["wine"].load(return_X_y=True)) == 2
+
+
+def test_every_entry_says_how_it_was_checked():
+    for entry in DATASETS.values():
+        assert entry.baselines, entry.name
+        assert entry.checked, entry.name
+    assert all(group.checked for group in BENCHMARK_FILES)
+
+
+def test_page_states_the_figures_and_fingerprints_of_the_registry():
+    page = PAGE.read_text(encoding="utf-8")
+    for entry in DATASETS.values():
+        for baseline in entry.baselines:
+            assert f"{baseline.expected:.2f}" in page, entry.name
+            assert baseline.published is None or f"{baseline.published:.2f}" in page, entry.name
+        assert all(value[:12] in page for value in entry.sha256.values()), entry.name
+    assert all(group.title in page for group in BENCHMARK_FILES)
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_nearest_neighbor_has_the_known_figure(name):
+    entry = DATASETS[name]
+    (baseline,) = entry.baselines
+    found = baseline.measure(entry.load())
+    assert found == pytest.approx(baseline.expected, abs=baseline.tolerance)
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_other_content_of_an_installed_package_is_refused(name, monkeypatch):
+    from sklearn import datasets as installed
+
+    load = getattr(installed, DATASETS[name].loader)
+    changed = load()
+    changed.data[5, 3] += 1
+    monkeypatch.setattr(installed, DATASETS[name].loader, lambda: changed)
+    with pytest.raises(CorruptFileError, match=f"'{name}' of the installed scikit-learn"):
+        DATASETS[name].load()
+
+
+def test_file_of_a_benchmark_is_compared_when_it_is_read(tmp_path):
+    with pytest.raises(DatasetNotFoundError, match=r"Samson.*no file.*Source: Zhu"):
+        benchmark_file("mixed/Samson.mat", tmp_path)
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "Samson.mat").write_bytes(b"other")
+    with pytest.raises(CorruptFileError, match=r"Samson\.mat' should have the SHA-256 4ce4b63"):
+        benchmark_file("mixed/Samson.mat", tmp_path)
+    with pytest.raises(ValueError, match=r"`name` should be one of mixed/Samson\.mat"):
+        benchmark_file("mixed/Urban.mat", tmp_path)

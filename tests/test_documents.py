@@ -293,3 +293,20 @@ def test_links_lead_to_files(page):
 def test_changelog_has_an_entry_for_the_version():
     heading = "[Unreleased]" if "dev" in __version__ else f"[{__version__}]"
     assert f"## {heading}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+PINES = re.compile(r"Indian Pines|\bpines-|\| Pines|\| pines|of the eighteen")
+FIGURE = re.compile(r"\d\d?\.\d|\d %")
+WITHOUT_SUCH_FIGURES = {"docs/experiments.md", "docs/installation.md", "docs/tutorials/scene.md"}
+
+
+def test_pages_with_figures_of_indian_pines_say_which_cube_they_were_made_on():
+    """Figures from before the repair are marked, until they are made again."""
+    folders = ("benchmarks/results", "results")
+    records = [path for folder in folders for path in (ROOT / folder).rglob("*.md")]
+    unmarked = []
+    for page in (*pages(), *records):
+        text = page.read_text(encoding="utf-8")
+        if PINES.search(text) and FIGURE.search(text) and "corrupt cube" not in text.lower():
+            unmarked.append(page.relative_to(ROOT).as_posix())
+    assert set(unmarked) <= WITHOUT_SUCH_FIGURES

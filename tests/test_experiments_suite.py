@@ -3,6 +3,7 @@ import itertools
 import json
 import signal
 import time
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from jplay import JPlay, SpatialJPlay
-from jplay.datasets import make_hyperspectral_scene, split_per_class
+from jplay.datasets import make_hyperspectral_scene, registry, split_per_class
 from jplay.exceptions import MissingDependencyError
 from jplay.experiments import (
     Experiment,
@@ -379,7 +380,9 @@ def test_suite_recognises_its_records(monkeypatch):
     monkeypatch.setattr(_runner, "load_divided", undivided)
     suite = Suite.load()
     table = suite.table(folder)
-    assert table.problems == suite.problems
+    # Those of Indian Pines were made on the corrupt cube, which no table takes for true.
+    corrupt = {"pines-10", "pines-50", "pines-fixed"}
+    assert table.problems == [name for name in suite.problems if name not in corrupt]
     for recipe in suite.recipes:
         experiment = Experiment(recipe, folder / recipe.name)
         read = ResultTable.read(recipe, folder / recipe.name)
@@ -445,6 +448,10 @@ def test_pixels_have_the_class_of_their_largest_share(tmp_path, monkeypatch):
     shares = np.array([[0.9, 0.2, 0.5, 0.1], [0.1, 0.8, 0.5, 0.9]])
     savemat(tmp_path / "mixed" / "Toy.mat", {"Y": spectra})
     savemat(tmp_path / "mixed" / "EndToy.mat", {"A": shares})
+    names = ("mixed/Toy.mat", "mixed/EndToy.mat")
+    known = {name: sha256((tmp_path / name).read_bytes()).hexdigest() for name in names}
+    group = registry.BenchmarkFiles("Toy", source="here", checked="by eye", sha256=known)
+    monkeypatch.setattr(registry, "BENCHMARK_FILES", (group,))
     monkeypatch.setenv("JPLAY_DATA", str(tmp_path))
     pixels = load_materials("Toy")
     np.testing.assert_array_equal(pixels.data, spectra.T)

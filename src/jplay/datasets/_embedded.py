@@ -3,8 +3,10 @@
 import numpy as np
 from sklearn.utils import Bunch
 
+from jplay.datasets._fingerprint import fingerprint
 from jplay.datasets.registry import DATASETS
 from jplay.datasets.splits import split_per_class
+from jplay.exceptions import CorruptFileError
 
 
 def load_digits(*, dtype=np.float64, random_state=0, return_X_y=False):
@@ -60,6 +62,7 @@ def load_wine(*, dtype=np.float64, random_state=0, return_X_y=False):
 
 def _bunch(name, loaded, noun, dtype, random_state, n_train):
     entry = DATASETS[name]
+    _check_content(entry, loaded)
     train, test = split_per_class(loaded.target, n_train, small=None, random_state=random_state)
     return Bunch(
         data=loaded.data.astype(dtype),
@@ -73,3 +76,13 @@ def _bunch(name, loaded, noun, dtype, random_state, n_train):
         licence=entry.licence,
         filenames=[],
     )
+
+
+def _check_content(entry, loaded):
+    found = fingerprint({"data": loaded.data, "target": loaded.target})
+    expected = entry.sha256["data and target"]
+    if found != expected:
+        raise CorruptFileError(
+            f"'{entry.name}' of the installed scikit-learn should have the SHA-256 "
+            f"{expected[:12]}, found {found[:12]}. Its file is damaged: install scikit-learn again."
+        )

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from jplay.datasets._folder import require_file
+from jplay.datasets.line_ends import check_not_converted
 from jplay.datasets.readers import check_labels, pick_array, read_arrays
 from jplay.datasets.registry import DATASETS
 
@@ -113,6 +114,7 @@ def _subjects(path, arrays, name, size, n_subjects):
 
 def _faces(entry, path, *, columns, target, image_shape, dtype, return_X_y, **extra):
     """Assemble the Bunch; the files hold each image column by column, as MATLAB does."""
+    check_not_converted(path, columns)
     height, width = image_shape
     images = np.swapaxes(columns.reshape(-1, width, height), 1, 2).astype(dtype, order="C")
     data = images.reshape(len(images), -1)

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from jplay.datasets._folder import find_file, require_file
+from jplay.datasets.line_ends import check_not_converted
 from jplay.datasets.readers import pick_array, read_arff, read_arrays
 from jplay.datasets.registry import DATASETS
 from jplay.exceptions import CorruptFileError
@@ -86,6 +87,7 @@ def _read_parts(entry, data_home):
                 f"'{paths[part]}' should hold labels 0 or 1 in Y_{part}, found values from "
                 f"{Y.min()} to {Y.max()}. It is another file: replace it."
             )
+        check_not_converted(paths[part], X)
         parts |= {f"X_{part}": X, f"Y_{part}": Y}
     return parts, sorted({str(path) for path in paths.values()})
 

@@ -5,6 +5,8 @@ from sklearn.utils import Bunch
 
 from jplay._optional import import_optional
 from jplay.datasets._folder import find_file, not_found, require_file
+from jplay.datasets._pines_cube import check_ground_truth, intact_cube
+from jplay.datasets.line_ends import check_not_converted
 from jplay.datasets.readers import check_labels, pick_array, read_arrays
 from jplay.datasets.registry import DATASETS
 from jplay.datasets.splits import fixed_halves, split_per_class
@@ -36,7 +38,8 @@ def fetch_indian_pines(
 
     Nothing is downloaded: unless the data folder holds ``Indian_pines_corrected`` and
     ``Indian_pines_gt`` (``.mat``, ``.npy``, ``.tif``), the cube comes from inside the package
-    ``tensorly`` (extra ``data``).
+    ``tensorly`` (extra ``data``). That copy was converted as text, which made 116,644 values 768
+    too low, and is repaired. An original is recognized and left as it is.
 
     Parameters
     ----------
@@ -184,11 +187,12 @@ def _read_pines(data_home, n_bands):
     truth_path = find_file(_PINES, "ground_truth", data_home)
     if cube is None or truth_path is None:
         packaged_cube, truth = _packaged_pines()
-        cube = packaged_cube if cube is None else cube
+        cube = intact_cube(packaged_cube, "the package tensorly") if cube is None else cube
     if truth_path is not None:
         truth = _read_map(
             truth_path, ["indian_pines_gt"], _PINES_SHAPE, _PINES.n_classes, _PINES.n_samples
         )
+    check_ground_truth(truth, f"'{truth_path or 'the package tensorly'}'")
     return cube, truth, [str(path) for path in (cube_path, truth_path) if path is not None]
 
 
@@ -197,13 +201,24 @@ def _read_pines_cube(data_home, n_bands):
     if n_bands == 200:
         path = find_file(_PINES, "cube", data_home)
         if path is not None:
-            return _read_cube(path, ["indian_pines_corrected"], (*_PINES_SHAPE, 200)), path
+            stored = _read_cube(path, ["indian_pines_corrected"], (*_PINES_SHAPE, 200))
+            return intact_cube(stored, f"'{path}'"), path
     look = require_file if n_bands == 220 else find_file
     path = look(_PINES, "every_band", data_home)
     if path is None:
         return None, None
     every_band = _read_cube(path, ["indian_pines"], (*_PINES_SHAPE, 220))
-    return (every_band if n_bands == 220 else np.delete(every_band, _WATER_INDEX, axis=2)), path
+    kept = np.delete(every_band, _WATER_INDEX, axis=2)
+    cube = intact_cube(kept, f"'{path}'")
+    if n_bands == 200:
+        return cube, path
+    if not np.array_equal(cube, kept):
+        raise CorruptFileError(
+            f"'{path}' should hold the original of 220 bands, but it was converted as text, and "
+            "only 200 of its bands can be repaired. Choose `n_bands=200`, or obtain the file again "
+            "from https://doi.org/10.4231/R7RX991C."
+        )
+    return every_band, path
 
 
 def _packaged_pines():
@@ -244,7 +259,9 @@ def _read_houston_spectra(data_home, train_map, test_map):
     path = find_file(_HOUSTON, "cube", data_home)
     if path is not None:
         shape = (*_HOUSTON_SHAPE, _HOUSTON.n_features)
-        return _read_cube(path, [path.stem], shape), None, [str(path)]
+        cube = _read_cube(path, [path.stem], shape)
+        check_not_converted(path, cube)
+        return cube, None, [str(path)]
     train_path = find_file(_HOUSTON, "train_spectra", data_home)
     if train_path is None:
         raise not_found(_HOUSTON, ["cube", "train_spectra"], data_home)
@@ -260,12 +277,14 @@ def _read_houston_spectra(data_home, train_map, test_map):
 
 def _read_spectra(path, name, label_map):
     shape = (np.count_nonzero(label_map), _HOUSTON.n_features)
-    return pick_array(path, read_arrays(path), [name], shape)
+    spectra = pick_array(path, read_arrays(path), [name], shape)
+    check_not_converted(path, spectra)
+    return spectra
 
 
 def _read_cube(path, names, shape):
     """Read an image cube; one stored with the bands first is turned round."""
-    arrays = read_arrays(path)
+    arrays = read_arrays(path, examine_bytes=False)  # the callers do, and raise
     bands_first = (shape[2], *shape[:2])
     turned = {
         name: np.moveaxis(value, 0, -1) if value.shape == bands_first else value

@@ -8,16 +8,19 @@ import numpy as np
 
 from jplay._archives import check_archive, check_expansion, check_shapes
 from jplay._optional import import_optional
+from jplay.datasets.line_ends import warn_if_converted
 from jplay.exceptions import CorruptFileError, MissingDependencyError
 
 SMALL_FILE_BYTES = 256 * 2**20
 """Memory that the arrays of any file may take; those of larger files in proportion."""
 
 
-def read_arrays(path):
+def read_arrays(path, *, examine_bytes=True):
     """Return the numeric arrays of a file by name; a format without names uses the file's stem.
 
     Knows MATLAB files up to version 7 and of version 7.3 (HDF5), TIFF, ``.npy`` and ``.npz``.
+    Unless ``examine_bytes`` is False, a warning says if a ``.npy`` file, the only one without
+    checksums or compression, looks as if it had been converted as text.
     """
     path = Path(path)
     reader = _READERS.get(path.suffix.lower())
@@ -35,7 +38,11 @@ def read_arrays(path):
             f"'{path}' ({path.stat().st_size} bytes) cannot be read as {path.suffix} ({error}). It "
             "is truncated or of another format: delete it and obtain it again."
         ) from error
-    return {name: value for name, value in arrays.items() if _is_numeric(value)}
+    arrays = {name: value for name, value in arrays.items() if _is_numeric(value)}
+    if examine_bytes and path.suffix.lower() == ".npy":
+        for value in arrays.values():
+            warn_if_converted(path, value)
+    return arrays
 
 
 def read_arff(path):
@@ -86,6 +93,12 @@ def check_labels(path, labels, n_classes, counts):
         raise CorruptFileError(
             f"'{path}' should label {counts} samples, found {np.count_nonzero(labels)}. It is "
             "another version of the file or a damaged one: replace it."
+        )
+    absent = np.setdiff1d(np.arange(1, n_classes + 1), labels)
+    if absent.size:  # a conversion as text, for one, turns class 13 into class 10
+        raise CorruptFileError(
+            f"'{path}' should label samples of all {n_classes} classes, found none of class "
+            f"{', '.join(map(str, absent[:5]))}. It is another file or a damaged one: replace it."
         )
     return labels.astype(np.int64)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from jplay._text import csv_text, markdown_text
+from jplay.datasets.registry import CORRUPT_FINGERPRINTS
 from jplay.experiments._journal import Journal
 from jplay.experiments._limits import in_words
 
@@ -119,8 +120,8 @@ class ResultTable:
     def read(cls, recipe, folder):
         """Collect the finished cells of a recipe from the records of a folder, without its data.
 
-        Records of other parameters than the recipe's, and of splits beyond its own, do not count;
-        of several records of a cell the last does.
+        Records of other parameters than the recipe's, of splits beyond its own, and those made on
+        data that were corrupt do not count; of several records of a cell the last does.
 
         Parameters
         ----------
@@ -136,6 +137,7 @@ class ResultTable:
             method, column = content.get((record.get("method"), record.get("classifier")), (0, 0))
             return (
                 method
+                and record.get("fingerprint") not in CORRUPT_FINGERPRINTS
                 and record["split"] < n_splits
                 and (method.search is not None or _same(record["parameters"], method.params))
                 and _same(record["classifier_parameters"], column.params)

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from jplay._optional import install_command
-from jplay.datasets import get_data_home
 from jplay.datasets.readers import read_arrays
+from jplay.datasets.registry import benchmark_file
 from jplay.exceptions import DatasetNotFoundError, MissingDependencyError
 
 
@@ -59,14 +59,7 @@ def load_materials(name):
     ``mixed/<name>.mat`` in the data folder holds the spectra ``Y`` (bands, pixels) and
     ``mixed/End<name>.mat`` the shares ``A`` (materials, pixels).
     """
-    folder = get_data_home() / "mixed"
-    paths = [folder / f"{prefix}{name}.mat" for prefix in ("", "End")]
-    for path in paths:
-        if not path.is_file():
-            raise DatasetNotFoundError(
-                f"no file '{path}'. Take the scene with its ground truth from the benchmark of "
-                "F. Zhu (2017), arXiv:1708.05125"
-            )
+    paths = [benchmark_file(f"mixed/{prefix}{name}.mat") for prefix in ("", "End")]
     spectra, shares = (read_arrays(path)[key] for path, key in zip(paths, ("Y", "A"), strict=True))
     materials = np.array([f"material {k}" for k in range(1, len(shares) + 1)])
     return _labelled(spectra.T, materials[shares.argmax(axis=0)])

@@ -9,15 +9,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from jplay.datasets import fetch_indian_pines, get_data_home
+from jplay.datasets import fetch_indian_pines
 from jplay.datasets.readers import read_arrays
+from jplay.datasets.registry import benchmark_file
 from jplay.estimators import JPlay, SpatialJPlay
-from jplay.exceptions import DatasetNotFoundError
 from jplay.numerics.spatial import restricted, smoother, sum_of_graphs
 from jplay.core.graph import build_graph
 from jplay.estimators._scene_inputs import scene_inputs, unit_maximum
 
-DISJOINT_MASK = "indianpines_disjoint_dset.mat"
+DISJOINT_MASK = "indian_pines/indianpines_disjoint_dset.mat"
 _OF_FIXED_MASKS = (0, 1, 2, 4, 5, 6, 7, 8, 9, 11, 14, 3, 15, 16, 10, 12, 13)
 """Class of the fixed masks by class of the disjoint mask."""
 
@@ -31,10 +31,7 @@ def load_pines_scene(split="fixed"):
     scene = fetch_indian_pines(split="fixed")
     train, test = scene.train_indices, scene.test_indices
     if split == "disjoint":
-        path = get_data_home() / "indian_pines" / DISJOINT_MASK
-        if not path.is_file():
-            raise DatasetNotFoundError(f"no file '{path}', the mask of disjoint training fields")
-        (mask,) = read_arrays(path).values()
+        (mask,) = read_arrays(benchmark_file(DISJOINT_MASK)).values()
         chosen = np.array(_OF_FIXED_MASKS)[mask].ravel()[scene.pixel_indices] > 0
         train, test = np.flatnonzero(chosen), np.flatnonzero(~chosen)
     return _with_places(scene.cube, scene.ground_truth, scene.target_names, train, test)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from jplay._optional import import_optional
+from jplay.datasets.line_ends import warn_if_converted
 from jplay.exceptions import CorruptFileError, MissingDependencyError
 from jplay.raster._scene import Scene
 from jplay.raster._vrt import check_virtual
@@ -177,6 +178,7 @@ def _open_raster(path, variable):
             "gdal_translate."
         )
     if header is not None:
+        _examine_bytes(header)
         facts = facts | header.facts(facts["n_bands"])
     n_bands = facts.pop("n_bands")
     good = facts.pop("good_bands")
@@ -385,6 +387,13 @@ def _header_path(path):
         if candidate.is_file():
             return candidate
     return None
+
+
+def _examine_bytes(header):
+    """Warn if an uncompressed ENVI file looks as if it had been converted as text."""
+    if header.image is not None:
+        stored = np.memmap(header.data_path, np.uint8, mode="r", offset=header.image.offset)
+        warn_if_converted(header.data_path, stored, header.image.sample_size)
 
 
 def _check_size(image, data_path):

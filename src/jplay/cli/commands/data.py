@@ -81,6 +81,7 @@ def check(
         f"{facts['title']}: {facts['n_samples']} samples, {facts['n_features']} features, "
         f"{facts['n_classes']} {classes}; read from {places}.",
         f"Content {facts['fingerprint'][:12]}. Licence: {facts['licence']}.",
+        f"Checked: {facts['checked']}.",
         sep="\n",
         soft_wrap=True,
         highlight=False,
@@ -111,6 +112,7 @@ def _describe(entry):
         "licence": entry.licence,
         "how_to_obtain": entry.request,
         "package": entry.package,
+        "checked": entry.checked,
     }
 
 
