@@ -6,11 +6,11 @@ import signal
 
 import numpy as np
 import pytest
+from jplay.numerics.rows import formed
+from jplay.problems.first_layer import scaling_form
 
 from jplay import FastSolver, HeatGraph, JPlay
 from jplay.blocks import partition_affinity
-from jplay.numerics.rows import formed
-from jplay.problems.first_layer import scaling_form
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
+from jplay.numerics.rows import formed
+from jplay.problems.first_layer import scaling_form
 
 from jplay import LPP, AutoRULe, FastSolver, HeatGraph, JPlay, PaperSolver, SoftLabelPropagation
 from jplay.blocks import blocked, partition_affinity
-from jplay.numerics.rows import formed
-from jplay.problems.first_layer import scaling_form
 
 da = pytest.importorskip("dask.array")
 

@@ -457,7 +457,7 @@ def test_compressed_samples_hold_the_second_moments(n_features, n_rows):
         np.testing.assert_allclose(layer.mean, X.mean(axis=0))
         expected = make_problem(X, Y, affinity).edges
         for field in fields(expected):
-                actual, moment = getattr(layer.edges, field.name), getattr(expected, field.name)
+            actual, moment = getattr(layer.edges, field.name), getattr(expected, field.name)
             np.testing.assert_allclose(actual, moment, atol=1e-10)
 
 

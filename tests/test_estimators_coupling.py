@@ -67,7 +67,9 @@ def test_independent_classes_have_the_overall_shares():
     prior = counts.sum(axis=0) / counts.sum()
     assert np.abs(estimate_composition(counts, prior) - prior).max() < 0.05
     observed = counts / counts.sum(axis=1, keepdims=True)
-    assert np.abs(estimate_composition(counts, prior) - prior).max() < np.abs(observed - prior).max()
+    assert (
+        np.abs(estimate_composition(counts, prior) - prior).max() < np.abs(observed - prior).max()
+    )
 
 
 def regressions(slopes, noise=1.0, n_samples=25, seed=0):

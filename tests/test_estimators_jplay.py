@@ -28,7 +28,7 @@ import contract
 from graphs import heat_affinity
 from jplay import FastSolver, HeatGraph, JPlay, LabelPenalty, PaperSolver
 from jplay.exceptions import CollapsedSolutionError
-from jplay.numerics.discriminant import class_moments, shrunk_covariance, tuned_covariance
+from statistics_of import shrunk_covariance_of
 
 IRIS, IRIS_TARGET = load_iris(return_X_y=True)
 COLLAPSING = {"beta": 1e6, "reconstruction": False}
@@ -118,11 +118,10 @@ def test_whitened_features_are_centred_and_comparable(digits, n_samples):
     np.testing.assert_allclose(Z, (last - last.mean(axis=0)) @ model.whitener_.T, atol=1e-8)
     np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-8)
     scaled = (X - model.feature_mean_) * model.feature_scale_
-    moments = class_moments(scaled, np.eye(10)[y])
-    shrunk = tuned_covariance(shrunk_covariance(moments), moments, scaled, np.eye(10)[y])
+    shrunk, _ = shrunk_covariance_of(scaled, y)
     varies = model.feature_scale_ > 0
     matrix = model.whitener_ @ model.components_[:, varies] / model.feature_scale_[varies]
-    carried = matrix @ shrunk.matrix()[np.ix_(varies, varies)] @ matrix.T
+    carried = matrix @ shrunk[np.ix_(varies, varies)] @ matrix.T
     shares = np.bincount(y) / len(y)
     apart = model.class_means_ - shares @ model.class_means_
     spread = model.whitener_ @ (apart.T * shares) @ apart @ model.whitener_.T
@@ -204,9 +203,9 @@ def test_methods_before_fit_raise(method):
 @pytest.mark.parametrize("decision", ["centroid", "projection"])
 def test_binary_targets(labels, decision):
     X, y = IRIS[:100], labels[(IRIS_TARGET[:100] > 0).astype(int)]
-    model = JPlay(
-        n_components=2, n_layers=2, decision=decision, solver=FastSolver(max_iter=5)
-    ).fit(X, y)
+    model = JPlay(n_components=2, n_layers=2, decision=decision, solver=FastSolver(max_iter=5)).fit(
+        X, y
+    )
     np.testing.assert_array_equal(model.classes_, labels)
     assert model.coef_.shape == (2, 2)
     scores = model.decision_function(X)
@@ -267,9 +266,7 @@ def test_decision_by_class_means_does_not_mask_the_middle_class():
 
 def test_projection_decision_is_the_largest_output_of_the_label_projection(digits):
     X, y = digits
-    model = JPlay(n_layers=[20, 10], decision="projection", solver=FastSolver(max_iter=3)).fit(
-        X, y
-    )
+    model = JPlay(n_layers=[20, 10], decision="projection", solver=FastSolver(max_iter=3)).fit(X, y)
     scores = model.transform_layers(X)[-1] @ model.coef_.T
     np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), scores.argmax(axis=1))
@@ -639,9 +636,7 @@ def test_callbacks_do_not_change_the_fit(digits):
     X, y = digits
     plain = JPlay(n_layers=[20, 10], solver=FastSolver(max_iter=3)).fit(X, y)
     watched = (
-        JPlay(n_layers=[20, 10], solver=FastSolver(max_iter=3))
-        .set_callbacks(Recorder())
-        .fit(X, y)
+        JPlay(n_layers=[20, 10], solver=FastSolver(max_iter=3)).set_callbacks(Recorder()).fit(X, y)
     )
     np.testing.assert_array_equal(plain.components_, watched.components_)
 

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from jplay.numerics.rows import formed
+from jplay.problems.first_layer import scaling_form
+from jplay.problems.multitask import encoded_tasks, task_links, task_targets
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris
 
 from jplay import HeatGraph, JPlay, JPlayRegressor, MultiTaskJPlay
 from jplay.blocks import blocked
-from jplay.numerics.rows import formed
 from jplay.persistence import load_model, save_model
-from jplay.problems.first_layer import scaling_form
-from jplay.problems.multitask import encoded_tasks, task_links, task_targets
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from jplay.numerics.graph import nearest_neighbors
 from sklearn.datasets import load_digits
 from sklearn.manifold import LocallyLinearEmbedding
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
@@ -7,7 +8,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jplay import NPE
 from jplay.numerics import reconstruction
-from jplay.numerics.graph import nearest_neighbors
 from jplay.numerics.reconstruction import reconstruction_residuals
 
 

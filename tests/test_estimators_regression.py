@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from jplay import HeatGraph, JPlayRegressor, PaperSolver
 from jplay.blocks import blocked
-from jplay.estimators.ridge import RegressionMoments, fit_coupled_ridges, fit_ridge
+from jplay.estimators.ridge import RegressionMoments, fit_ridge
 
 X, Y = load_diabetes(return_X_y=True)
 

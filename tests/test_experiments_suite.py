@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from jplay.problems.scene_inputs import scene_inputs, unit_maximum
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_iris, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -44,7 +45,6 @@ from jplay.experiments._suite_data import load_coffee, load_materials, load_seri
 from jplay.experiments._suite_scenes import EdgeAwareJPlay
 from jplay.numerics.spatial import guided_filter
 from jplay.numerics.votes import expected_calibration_error
-from jplay.problems.scene_inputs import scene_inputs, unit_maximum
 from tiny_recipes import tiny, undivided
 
 

@@ -3,11 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_digits, make_multilabel_classification
-
-from graphs import heat_affinity
-from jplay import JPlay, SoftLabelPropagation
 from jplay.numerics.propagation import (
     best_graph_for_labels,
     confidence,
@@ -15,6 +10,11 @@ from jplay.numerics.propagation import (
     propagate_labels,
 )
 from jplay.problems.targets import encode_targets
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits, make_multilabel_classification
+
+from graphs import heat_affinity
+from jplay import JPlay, SoftLabelPropagation
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,9 @@ def test_all_labelled_is_the_supervised_fit(digits):
     X, y = digits
     plain = JPlay(n_components=10, n_layers=2).fit(X, y)
     for fit in (
-        JPlay(n_components=10, n_layers=2, unlabeled=SoftLabelPropagation(1.0, marker=-1)).fit(X, y),
+        JPlay(n_components=10, n_layers=2, unlabeled=SoftLabelPropagation(1.0, marker=-1)).fit(
+            X, y
+        ),
         JPlay(n_components=10, n_layers=2).fit(X, y, sample_weight=np.ones(len(y))),
     ):
         assert_array_equal(fit.components_, plain.components_)

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from jplay.numerics.graph import weighted_by_features
+from jplay.problems.lifted import supervised_view
+from jplay.problems.stacks import Inputs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import label
 from sklearn.base import clone
@@ -14,7 +17,6 @@ from sklearn.svm import LinearSVC
 from jplay import JPlayCommittee, SpatialJPlay
 from jplay.datasets import make_hyperspectral_scene
 from jplay.estimators._spatial import _folds_of_places
-from jplay.numerics.graph import weighted_by_features
 from jplay.numerics.spatial import (
     guided_filter,
     opening_closing_profile,
@@ -23,8 +25,6 @@ from jplay.numerics.spatial import (
     sum_of_graphs,
     window_affinity,
 )
-from jplay.problems.lifted import supervised_view
-from jplay.problems.stacks import Inputs
 
 
 @pytest.fixture(scope="module")

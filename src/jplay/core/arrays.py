@@ -4,6 +4,8 @@ Everything else in this package is written for any library that ``array_api_comp
 arrays with leading axes: a stack of matrices is a stack of problems.
 """
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import scipy.linalg
@@ -34,6 +36,7 @@ __all__ = [
     "largest_magnitude",
     "like",
     "linalg_errors",
+    "multiply_chain",
     "namespace",
     "rows_of",
     "solve_positive",
@@ -85,6 +88,11 @@ def eigh_generalized(a: Array, b: Array) -> tuple[Array, Array]:
     inverse = xp.linalg.solve(xp.linalg.cholesky(b), unit)
     values, vectors = eigh(symmetrize(inverse @ a @ inverse.mT))
     return values, inverse.mT @ vectors
+
+
+def multiply_chain(thetas: Sequence[Array]) -> Array:
+    """Return the product ``Theta_m ... Theta_1``."""
+    return reduce(lambda product, theta: theta @ product, thetas)
 
 
 def whiten_range(matrix: Array, rtol: float) -> Array:

@@ -508,7 +508,7 @@ def prepare_blocks(
         def reduce_rows(function: Callable[[Array], Any], combine: Callable = add) -> Any:
             return rows.reduce(lambda block: function(block.X), combine)
 
-        transform = fit_transform(reduce_rows, X.shape[1], scaling, dtype)
+        transform = fit_transform(reduce_rows, X.shape[1], scaling, dtype).fold_unit()
         samples = make_samples(transform, targets)
         if isinstance(graph, HeatGraph):
             edges, bandwidth = sum_heat_edges(samples, graph, transform)

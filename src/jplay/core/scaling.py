@@ -25,7 +25,7 @@ scaled whenever they are loaded, which costs a tenth of a pass and saves a copy 
 
 @dataclass(frozen=True, eq=False)
 class InputTransform:
-    """The affine map ``x -> [(x - shift) * scale, constant] @ basis``."""
+    """The affine map ``x -> [(x / unit - shift) * scale, constant] @ basis``."""
 
     n_features: int
     shift: Array | None = None
@@ -36,9 +36,28 @@ class InputTransform:
     """Value of the constant feature, if there is one."""
     basis: Array | None = None
     """(n_features + 1, n_inputs), orthonormal columns; ``None`` means the identity."""
+    unit: Array | float | None = None
+    """Magnitude of the samples or of every feature, one of their own numbers: samples in other
+    units have the same inputs to the last digit. ``None`` means one."""
+
+    def fold_unit(self) -> "InputTransform":
+        """Return the map without a unit, equal up to rounding."""
+        if self.unit is None or self.scale is None:
+            return replace(self, unit=None)
+        with np.errstate(over="ignore"):
+            scale = self.scale / self.unit
+        # A feature so small that its scale is out of range counts as constant.
+        scale = np.where(np.isfinite(scale), scale, 0.0)
+        shift = None if self.shift is None else self.shift * self.unit
+        return replace(self, shift=shift, scale=scale, unit=None)
 
     def rescale(self, X: Array) -> Array:
         """Return centered and scaled features, between which the graph is built."""
+        if self.unit is not None and self.scale is not None:
+            # In double precision: in single, a small spread around a large mean would be lost.
+            xp = namespace(X)
+            Z = xp.astype(X, xp.float64) / like(self.unit, X, dtype=xp.float64)
+            return xp.astype(replace(self, unit=None).rescale(Z), X.dtype)
         if self.shift is not None:
             X = X - like(self.shift, X)
         return X if self.scale is None else X * like(self.scale, X)
@@ -58,6 +77,8 @@ class InputTransform:
     def compose(self, theta: Array) -> tuple[Array, Array]:
         """Return projection and intercept for the user's features from a projection of inputs."""
         xp = namespace(theta)
+        if self.unit is not None:
+            return self.fold_unit().compose(theta)
         theta = self.pull_back(theta)
         projection = theta[:, : self.n_features]
         if self.scale is not None:
@@ -175,7 +196,7 @@ def choose_unit(extremes: FeatureRange, scaling: str | None) -> np.ndarray | flo
 def choose_scale(
     extremes: FeatureRange, spread: FeatureSpread, unit: Any, scaling: str | None, dtype: Any
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return shift and scale of every feature.
+    """Return shift and scale of every feature, for samples divided by the unit.
 
     Scaled samples have a root mean square norm of one: features live in the unit ball, so that the
     terms of the objective are then of one magnitude. Norms from 1 to 8 gave the same accuracy over
@@ -195,7 +216,7 @@ def choose_scale(
     variance = spread.scatter / spread.n_samples
     if scaling == "norm":
         norm = float(np.sqrt((variance + spread.mean**2).sum())) or 1.0
-        return None, np.full(len(variance), 1 / norm) / unit
+        return None, np.full(len(variance), 1 / norm)
     deviation, mean = np.sqrt(variance), spread.mean
     lowest, highest = extremes.lowest / unit, extremes.highest / unit
     # A deviation within the rounding of a sum, or of samples in single precision, carries nothing.
@@ -206,11 +227,7 @@ def choose_scale(
     reach = np.maximum(highest - mean, mean - lowest) / LARGEST_DEVIATION
     scale = np.where(varies, 1 / np.where(varies, np.maximum(deviation, reach), 1.0), 0.0)
     norm = float(np.linalg.norm(deviation * scale)) or 1.0
-    with np.errstate(over="ignore"):
-        scale = scale / norm / unit
-    # A feature so small that its scale is out of range counts as constant.
-    largest = float(np.finfo(dtype).max)
-    return mean * unit, np.where(scale <= largest, scale, 0.0)
+    return mean, scale / norm
 
 
 def fit_transform(
@@ -234,9 +251,9 @@ def fit_transform(
     unit = choose_unit(extremes, scaling)
     spread = reduce(lambda X: measure_spread(X, unit), add)
     shift, scale = choose_scale(extremes, spread, unit, scaling, dtype)
-    transform = InputTransform(n_features, shift, scale)
+    transform = InputTransform(n_features, shift, scale, unit=None if scale is None else unit)
     # A linear layer can be non-negative only on samples that lie on one side of the origin.
-    mean = spread.mean * unit
+    mean = spread.mean * unit if scale is None else spread.mean
     mean = mean if shift is None else mean - shift
     mean = mean if scale is None else mean * scale
     lowest, largest = reduce(
@@ -287,6 +304,7 @@ def transform_inputs(
     dtype = np.dtype(f"f{xp.finfo(X.dtype).bits // 8}")
     transform = fit_transform(reduce_rows(X), n_features, scaling, dtype)
     if is_numpy(X) and X.size > MAX_COPIED and n_samples > n_features:
+        transform = transform.fold_unit()
         if transform.scale is None and transform.constant is None:
             return transform, X, X
         return transform, TransformedRows(X, transform.rescale), TransformedRows(X, transform.apply)

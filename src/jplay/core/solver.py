@@ -15,7 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from jplay.core.arrays import Array, inner, namespace, to_numpy
+from jplay.core.arrays import Array, inner, multiply_chain, namespace, to_numpy
+from jplay.core.checks import raise_if_collapsed
 from jplay.core.objective import (
     Objective,
     compute_objective,
@@ -153,12 +154,17 @@ def minimize(
     SolverResult
     """
     iterations = iterate(problem, layer_sizes, objective, options, callback, start, first_split)
-    [result] = finish(problem, objective, options, iterations, first_split)
-    if result is None:
+    if bool(namespace(iterations.reason).all(iterations.reason == LOST)):
         raise CollapsedSolutionError(
-            "The iterations diverged. Scale the samples to a norm near one, or start with a larger "
-            f"penalty parameter, for example FastSolver(mu={4 * options.mu:g})."
+            "No solution was found because the iterations diverged: lower `alpha` (now "
+            f"{objective.alpha:g}), raise `mu` (now {options.mu:g}) or `damping` (now "
+            f"{options.damping:g}) of the solver, or scale the samples to norms near one."
         )
+    # Before the repair, which lifts features that are zero.
+    components = multiply_chain(iterations.thetas)
+    raise_if_collapsed(problem.moments.gram, components, problem.moments.n_samples)
+    [result] = finish(problem, objective, options, iterations, first_split)
+    assert result is not None
     return result
 
 

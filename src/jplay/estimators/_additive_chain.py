@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from jplay.core.arrays import Array, like, to_numpy
+from jplay.core.arrays import Array, like, multiply_chain, to_numpy
 from jplay.core.decision import estimate_covariance
 from jplay.estimators._chain import (
     describe_chain,
     describe_coef,
     describe_decision,
-    multiply_chain,
     round_attributes,
 )
 from jplay.estimators.stages import (

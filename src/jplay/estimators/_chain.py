@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,7 +11,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jplay.core.arrays import Array, like, namespace
+from jplay.core.arrays import Array, like, multiply_chain, namespace
 from jplay.core.blocked import is_in_blocks, prepare_blocks
 from jplay.core.checks import choose_layer_sizes, raise_if_collapsed
 from jplay.core.decision import (
@@ -63,11 +62,6 @@ def prepare_problem(
     return (prepare_blocks if is_in_blocks(X) else prepare)(X, targets, **settings)
 
 
-def multiply_chain(thetas: Sequence[Array]) -> Array:
-    """Return the product ``Theta_m ... Theta_1``."""
-    return reduce(lambda product, theta: theta @ product, thetas)
-
-
 @contextmanager
 def translate_linalg_errors() -> Iterator[None]:
     """Say what to do if equations cannot be solved."""
@@ -91,11 +85,10 @@ def minimize_chain(
     with translate_linalg_errors():
         if isinstance(solver, PaperSolver):
             result = minimize_paper(problem, sizes, objective, solver, callback)
-        else:
-            result = minimize(problem, sizes, objective, solver, callback)
-    moments = problem.moments
-    raise_if_collapsed(moments.gram, multiply_chain(result.thetas), moments.n_samples)
-    return result
+            moments = problem.moments
+            raise_if_collapsed(moments.gram, multiply_chain(result.thetas), moments.n_samples)
+            return result
+        return minimize(problem, sizes, objective, solver, callback)
 
 
 def check_equal_weights(solver: FastSolver | PaperSolver, targets: Targets) -> None:
@@ -121,7 +114,8 @@ def describe_chain(problem: Problem, thetas: Sequence[Array]) -> dict:
     xp, transform = namespace(thetas[0]), problem.transform
     first, first_intercept = transform.compose(thetas[0])
     ones = xp.ones_like(first[0, :])
-    scale, shift = transform.scale, transform.shift
+    folded = transform.fold_unit()
+    scale, shift = folded.scale, folded.shift
     attributes = {
         "first_intercept_": first_intercept,
         "components_": multiply_chain([first, *thetas[1:]]),

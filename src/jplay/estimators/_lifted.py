@@ -282,7 +282,7 @@ class LiftedJPlay(
 
 def _metric_views(problem):
     """Samples in standardised features, and whitened in the metric of the decision."""
-    transform = problem.transform
+    transform = problem.transform.fold_unit()
     statistics = estimate_covariance(problem, problem.targets)
     matrix = statistics.covariance(max(statistics.shrinkage, LEAST_SHARE))
     whitener = compute_whitener(matrix)

@@ -19,12 +19,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from jplay._array_api import arrays_on_host
 from jplay._optional import import_optional
-from jplay.core.arrays import like, linalg_errors
+from jplay.core.arrays import like, linalg_errors, multiply_chain
 from jplay.core.checks import raise_if_collapsed
 from jplay.core.grid import minimize_grid
 from jplay.core.problem import prepare
 from jplay.core.solver import FastSolver
-from jplay.estimators._chain import choose_sizes, multiply_chain
+from jplay.estimators._chain import choose_sizes
 from jplay.estimators._linear import warn_if_not_converged
 from jplay.estimators.jplay import JPlay
 from jplay.estimators.label_penalty import LabelPenalty

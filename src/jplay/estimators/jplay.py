@@ -12,7 +12,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jplay.core.arrays import like, namespace
+from jplay.core.arrays import like, multiply_chain, namespace
 from jplay.core.blocked import check_rows, is_in_blocks
 from jplay.core.decision import estimate_covariance
 from jplay.core.graph import HeatGraph, heat_graph, weight_by_features
@@ -32,7 +32,6 @@ from jplay.estimators._chain import (
     describe_decision,
     describe_fit,
     minimize_chain,
-    multiply_chain,
     prepare_problem,
 )
 from jplay.estimators._linear import float_dtypes, warn_if_not_converged

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from jplay.core.arrays import like, namespace, to_numpy
+from jplay.core.arrays import like, multiply_chain, namespace, to_numpy
 from jplay.core.blocked import is_in_blocks
 from jplay.core.decision import estimate_covariance
 from jplay.core.problem import Problem, prepare, replace_targets
@@ -30,7 +30,6 @@ from jplay.estimators._chain import (
     describe_decision,
     describe_fit,
     minimize_chain,
-    multiply_chain,
 )
 from jplay.estimators._linear import float_dtypes, warn_if_not_converged
 from jplay.estimators._rowwise import by_rows

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from jplay.core.arrays import Array, like, namespace, to_numpy
+from jplay.core.arrays import Array, like, multiply_chain, namespace, to_numpy
 from jplay.core.blocked import check_rows, is_in_blocks
 from jplay.core.paper import PaperSolver
 from jplay.core.problem import Problem
@@ -24,7 +24,6 @@ from jplay.estimators._chain import (
     describe_coef,
     describe_fit,
     minimize_chain,
-    multiply_chain,
     prepare_problem,
 )
 from jplay.estimators._linear import float_dtypes, warn_if_not_converged

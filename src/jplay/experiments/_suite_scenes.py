@@ -9,13 +9,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from jplay.core.graph import build_graph
 from jplay.datasets import fetch_indian_pines
 from jplay.datasets.readers import read_arrays
 from jplay.datasets.registry import benchmark_file
 from jplay.estimators import JPlay, SpatialJPlay
-from jplay.numerics.spatial import restricted, smoother, sum_of_graphs
-from jplay.core.graph import build_graph
 from jplay.estimators._scene_inputs import scene_inputs, unit_maximum
+from jplay.numerics.spatial import restricted, smoother, sum_of_graphs
 
 DISJOINT_MASK = "indian_pines/indianpines_disjoint_dset.mat"
 _OF_FIXED_MASKS = (0, 1, 2, 4, 5, 6, 7, 8, 9, 11, 14, 3, 15, 16, 10, 12, 13)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jplay._array_api import Array, identity, namespace
-from jplay.numerics.eigen import leading_generalized_eigenvectors
 from jplay.core.graph import find_neighbors
+from jplay.numerics.eigen import leading_generalized_eigenvectors
 from jplay.numerics.reconstruction import reconstruction_residuals
 from jplay.numerics.scatter import centring_noise, local_scatters
 
