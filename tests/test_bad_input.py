@@ -279,7 +279,7 @@ ERRORS = [
     Bad(
         "vanishing bandwidth",
         ValueError,
-        r"`bandwidth` should be near the distances between neighbours, got 0\.001, .* 'median'",
+        r"`bandwidth` should be near the distances between neighbors, got 0\.001, .* 'median'",
         parameters={"graph": HeatGraph(bandwidth=1e-3)},
     ),
     Bad(

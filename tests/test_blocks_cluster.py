@@ -6,10 +6,9 @@ import signal
 
 import numpy as np
 import pytest
-from jplay.numerics.rows import formed
-from jplay.problems.first_layer import scaling_form
 
 from jplay import FastSolver, HeatGraph, JPlay
+from jplay.core.scaling import transform_inputs
 from jplay.blocks import partition_affinity
 
 dask = pytest.importorskip("dask")
@@ -84,7 +83,7 @@ def assert_same_fit(model, reference, atol):
 
 def reference_fit(X, y, rows, graph=GRAPH, **settings):
     sizes = [rows] * (len(X) // rows)
-    affinity = partition_affinity(formed(X, scaling_form(X, "standard")), sizes, graph)
+    affinity = partition_affinity(transform_inputs(X, "standard")[1], sizes, graph)
     return JPlay(**settings | {"graph": affinity}).fit(X, y)
 
 
@@ -95,7 +94,7 @@ def test_fit_on_a_cluster_equals_the_fit_in_memory(client, how, monkeypatch):
     settings = {"n_components": 3, "n_layers": 2, "solver": schedule}
     lazy = chunked(X, 500)
     if how == "read again":
-        monkeypatch.setattr("jplay.problems.blocks.fits_in", lambda n_bytes, memory: False)
+        monkeypatch.setattr("jplay.core.blocked.fits_in", lambda n_bytes, memory: False)
     elif how == "persisted":
         lazy = client.persist(lazy)
     model = JPlay(**settings, graph=GRAPH).fit(lazy, chunked(y, 500))

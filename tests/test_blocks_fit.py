@@ -5,10 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from jplay.numerics.rows import formed
-from jplay.problems.first_layer import scaling_form
 
 from jplay import LPP, AutoRULe, FastSolver, HeatGraph, JPlay, PaperSolver, SoftLabelPropagation
+from jplay.core.scaling import transform_inputs
 from jplay.blocks import blocked, partition_affinity
 
 da = pytest.importorskip("dask.array")
@@ -29,7 +28,7 @@ def samples():
 
 def graph_of_blocks(X, sizes=SIZES, graph=GRAPH, scaling="standard"):
     """The graph over all samples that a fit in blocks has: one per block, of scaled samples."""
-    return partition_affinity(formed(X, scaling_form(X, scaling)), sizes, graph)
+    return partition_affinity(transform_inputs(X, scaling)[1], sizes, graph)
 
 
 def in_memory(X, y, overlap=0, **settings):
@@ -91,7 +90,7 @@ def test_every_variant_of_the_model_fits_in_blocks(samples, settings):
 
 def test_blocks_that_are_read_in_every_pass_give_the_same_fit(samples, monkeypatch):
     X, y = samples
-    monkeypatch.setattr("jplay.problems.blocks.fits_in", lambda n_bytes, memory: False)
+    monkeypatch.setattr("jplay.core.blocked.fits_in", lambda n_bytes, memory: False)
     model = in_blocks(dask_array(X), y)
     assert_same_fit(model, in_memory(X, y))
 
@@ -155,7 +154,7 @@ def test_large_memory_map_is_read_in_blocks_and_small_is_not(samples, tmp_path, 
     stored = np.memmap(tmp_path / "X", dtype=X.dtype, mode="w+", shape=X.shape)
     stored[:] = X
     assert in_blocks(stored, y).affinity_ is not None
-    monkeypatch.setattr("jplay.blocks.containers.physical_memory", lambda: X.nbytes)
+    monkeypatch.setattr("jplay.core.blocked.find_memory", lambda: X.nbytes)
     assert in_blocks(stored, y).affinity_ is None
 
 
@@ -192,7 +191,7 @@ def test_median_bandwidth_is_that_of_all_blocks_together(samples):
     X, y = samples
     model = JPlay(3, 1, solver=FastSolver(max_iter=1)).fit(dask_array(X), dask_array(y))
     distances = []
-    for rows in np.split(formed(X, scaling_form(X, "standard")), np.cumsum(SIZES)[:-1]):
+    for rows in np.split(transform_inputs(X, "standard")[1], np.cumsum(SIZES)[:-1]):
         squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
         distances.extend(np.sqrt(np.sort(squared, axis=1)[:, 10]))
     assert model.bandwidth_ == pytest.approx(np.median(distances), rel=1e-3)
@@ -274,10 +273,10 @@ def test_unknown_chunk_sizes_are_refused(samples):
         in_blocks(array[array[:, 0] > 0.1], y)
 
 
-def test_other_chunks_of_y_are_refused(samples):
+def test_chunks_of_y_do_not_matter(samples):
     X, y = samples
-    with pytest.raises(ValueError, match=r"`y` should have the chunks of `X`.*rechunk"):
-        in_blocks(dask_array(X), da.from_array(y, chunks=100))
+    model, other = (in_blocks(dask_array(X), da.from_array(y, chunks=n)) for n in (100, 900))
+    np.testing.assert_array_equal(model.components_, other.components_)
     with pytest.raises(ValueError, match=r"`y` should have 900 rows"):
         in_blocks(dask_array(X), da.from_array(y[:500], chunks=100))
 

@@ -55,7 +55,9 @@ def make_problem(X, Y, affinity, samples=None):
     samples = wrap_arrays(X, Y) if samples is None else samples
     start = compute_lpp(edges, X.mean(axis=0))
     moments = compute_moments(samples)
-    return SimpleNamespace(samples=samples, moments=moments, edges=edges, start=start)
+    return SimpleNamespace(
+        samples=samples, moments=moments, edges=edges, start=start, start_with_intercepts=start
+    )
 
 
 def relative_error(actual, expected):
@@ -423,7 +425,7 @@ def in_place(X, Y, affinity, samples):
     problem = make_problem(X, Y, affinity)
     problem.samples, problem.moments = samples, compute_moments(samples)
     if not isinstance(problem.moments.gram, np.ndarray):
-        problem.start = array_api_strict.asarray(problem.start)
+        problem.start = problem.start_with_intercepts = array_api_strict.asarray(problem.start)
         edges = [getattr(problem.edges, field.name) for field in fields(problem.edges)]
         problem.edges = GraphMoments(*(array_api_strict.asarray(value) for value in edges))
     return problem
@@ -486,7 +488,7 @@ def test_fine_tuning_lowers_the_objective():
 def test_projections_beyond_the_rank_start_at_zero():
     X, Y, affinity = make_data()
     problem = make_problem(X, Y, affinity)
-    problem.start = problem.start[:4]
+    problem.start = problem.start_with_intercepts = problem.start[:4]
     for pretraining in (True, False):
         options = PaperSolver(max_iter=1, inner_max_iter=5, pretraining=pretraining)
         result = minimize_paper(problem, [6, 3], Objective(), options)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from jplay.problems.lifted import View, coordinate_basis, mean_kernel, with_landmarks
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_circles, make_multilabel_classification
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jplay import JPlay, LiftedJPlay
 from jplay.datasets import split_per_class
+from jplay.estimators._lifted_chain import View, coordinate_basis, mean_kernel, with_landmarks
 from jplay.numerics.votes import expected_calibration_error
 
 

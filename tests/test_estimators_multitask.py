@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from jplay.numerics.rows import formed
-from jplay.problems.first_layer import scaling_form
-from jplay.problems.multitask import encoded_tasks, task_links, task_targets
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris
 
 from jplay import HeatGraph, JPlay, JPlayRegressor, MultiTaskJPlay
 from jplay.blocks import blocked
+from jplay.core.scaling import transform_inputs
+from jplay.estimators.task_targets import couple_classes, encode_tasks, split_tasks
 from jplay.persistence import load_model, save_model
 
 X, Y = load_iris(return_X_y=True)
@@ -71,11 +70,11 @@ def test_the_label_projection_of_each_task_is_a_ridge_regression_on_its_own_samp
 
 
 def test_weights_of_tasks():
-    tasks = task_targets(TASKS, None, len(X))
+    tasks = split_tasks(TASKS, None, len(X))
 
     def totals(task_weight):
-        parts = encoded_tasks(tasks, len(X), task_weight, None)
-        return [targets.weight.sum() for _, targets in parts]
+        parts = encode_tasks(tasks, len(X), task_weight, None)
+        return [targets.weight.sum() for targets in parts]
 
     spread = len(X) / np.sum(~HIDDEN | ~np.isnan(HALF))
     assert_allclose(totals(None), [50 * spread, 75 * spread])
@@ -86,18 +85,18 @@ def test_weights_of_tasks():
 @pytest.mark.parametrize("mark", [-1, np.nan, None])
 def test_every_mark_of_a_missing_class_means_the_same(mark):
     marked = np.array([mark if hidden else label for hidden, label in zip(HIDDEN, Y, strict=True)])
-    [task] = task_targets(marked, None, len(X))
-    assert task.kind == "classification"
+    [task] = split_tasks(marked, None, len(X))
+    assert task.type == "classification"
     assert_array_equal(task.rows, np.flatnonzero(~HIDDEN))
     assert_array_equal(task.y, Y[~HIDDEN])
-    assert task.y.dtype.kind == "i"
+    assert task.y.dtype.type == "i"
 
 
 def test_signs_are_classes_and_numbers_below_zero_are_targets():
-    signs, real = task_targets({"a": np.where(Y, 1, -1), "b": LENGTH - 10}, None, len(X))
-    assert (signs.kind, len(signs.rows)) == ("classification", len(X))
-    assert (real.kind, len(real.rows)) == ("regression", len(X))
-    [whole] = task_targets(FEW, "regression", len(X))
+    signs, real = split_tasks({"a": np.where(Y, 1, -1), "b": LENGTH - 10}, None, len(X))
+    assert (signs.type, len(signs.rows)) == ("classification", len(X))
+    assert (real.type, len(real.rows)) == ("regression", len(X))
+    [whole] = split_tasks(FEW, "regression", len(X))
     assert len(whole.rows) == len(X)
 
 
@@ -152,7 +151,7 @@ def test_few_fine_labels_profit_from_many_coarse_ones():
 
 def test_tasks_link_from_many_labels_to_few():
     targets = {"few": np.where(np.arange(150) < 120, -1, Y), "some": FEW, "all": NAMES}
-    links = task_links(task_targets(targets, None, len(X)))
+    links = couple_classes(split_tasks(targets, None, len(X)))
     assert {name: list(others) for name, others in links.items()} == {
         "some": ["all"],
         "few": ["all", "some"],
@@ -244,7 +243,7 @@ def test_many_equal_values_do_not_make_a_feature_vary():
     """The mean of many equal numbers is not quite that number."""
     samples = np.column_stack([np.full(12_000, 1 / 70), np.arange(12_000.0)])
     assert abs(samples[:, 0].mean() - 1 / 70) > 0
-    assert_array_equal(formed(samples, scaling_form(samples, "standard"))[:, 0], 0)
+    assert_array_equal(transform_inputs(samples, "standard")[1][:, 0], 0)
 
 
 def test_graph_is_over_all_samples():

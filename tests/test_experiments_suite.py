@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jplay.problems.scene_inputs import scene_inputs, unit_maximum
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_iris, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -21,6 +20,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from jplay import JPlay, SpatialJPlay
 from jplay.datasets import make_hyperspectral_scene, registry, split_per_class
+from jplay.estimators._scene_inputs import scene_inputs, unit_maximum
 from jplay.exceptions import MissingDependencyError
 from jplay.experiments import (
     Experiment,

@@ -92,7 +92,7 @@ def test_oracle_autorule_from_its_own_starts(number):
     X = case.X
     for start, expected in zip(case.lpp, case.autorule, strict=True):
         problem = problem_of(X, case.affinity)
-        problem.__dict__["start"] = start
+        problem.__dict__["start"] = problem.__dict__["start_with_intercepts"] = start
         options = PaperSolver(eta=case.eta)
         result = fit_autorule(problem, len(start), Objective(), options)
         np.testing.assert_allclose(result.theta, expected, rtol=0, atol=1e-8)

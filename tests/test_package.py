@@ -22,9 +22,9 @@ def test_import_loads_nothing_heavy():
     assert run_python(code) == "[]"
 
 
-def test_solvers_do_not_load_scikit_learn():
+def test_the_core_loads_nothing_heavy_but_scikit_learn():
     code = (
-        "import sys, jplay.solvers.alternating, jplay.solvers.pretraining;"
+        "import sys, jplay.core.solver, jplay.core.paper;"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     assert run_python(code) == "[]"

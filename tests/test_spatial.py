@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from jplay.numerics.graph import weighted_by_features
-from jplay.problems.lifted import supervised_view
-from jplay.problems.stacks import Inputs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import label
 from sklearn.base import clone
@@ -15,8 +12,11 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from jplay import JPlayCommittee, SpatialJPlay
+from jplay.core.graph import weight_by_features
 from jplay.datasets import make_hyperspectral_scene
+from jplay.estimators._lifted_chain import supervised_view
 from jplay.estimators._spatial import _folds_of_places
+from jplay.estimators.stages import StageData
 from jplay.numerics.spatial import (
     guided_filter,
     opening_closing_profile,
@@ -66,7 +66,7 @@ def test_graphs_combine():
 
 def test_edges_are_weighed_by_spectral_distance():
     X = np.array([[0.0], [1.0], [5.0]])
-    graph = weighted_by_features(window_affinity((1, 3)), X, bandwidth=2.0).toarray()
+    graph = weight_by_features(window_affinity((1, 3)), X, bandwidth=2.0).toarray()
     assert_allclose(graph[0, 1], np.exp(-1 / 8))
     assert_allclose(graph[1, 2], np.exp(-16 / 8))
     assert graph[0, 2] == 0
@@ -222,11 +222,11 @@ def test_views_of_a_scene_have_unit_variance_within_classes():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 400)
     X = rng.normal(size=(1200, 5)) * [0.1, 0.2, 0.3, 0.4, 0.5] + 3 * rng.random((3, 5))[y]
-    view = supervised_view(Inputs(X, y), None, within=True)
+    view = supervised_view(StageData(X, y), None, within=True)
     Z = X @ view.matrix.T
     means = np.stack([Z[y == k].mean(axis=0) for k in range(3)])
     assert_allclose(np.cov((Z - means[y]).T), np.eye(Z.shape[1]), atol=0.2)
-    usual = X @ supervised_view(Inputs(X, y), None).matrix.T
+    usual = X @ supervised_view(StageData(X, y), None).matrix.T
     assert np.trace(np.cov((usual - np.stack([usual[y == k].mean(0) for k in range(3)])[y]).T)) < (
         Z.shape[1] - 0.5
     ), "a single J-Play shortens directions in which classes do not differ"

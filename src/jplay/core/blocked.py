@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import is_array_api_obj
 
+from jplay._array_api import arrays_on_host
 from jplay._optional import import_optional
 from jplay.core.arrays import Array, is_numpy, to_numpy
 from jplay.core.checks import check_scale
@@ -184,6 +185,13 @@ def check_rows(y: Any, X: Any, name: str) -> Any:
             f"{y.shape[0] if y.ndim else 'a number'}."
         )
     return y
+
+
+def check_weight_rows(sample_weight: Any, X: Any) -> Any:
+    """Return the weights of samples in blocks in memory; those of others are checked later."""
+    if sample_weight is None or not is_in_blocks(X):
+        return sample_weight
+    return check_rows(sample_weight, X, "sample_weight")
 
 
 def check_in_host_memory(**arrays: Any) -> None:
@@ -516,7 +524,7 @@ def prepare_blocks(
             edges, bandwidth = sum_function_edges(rows, graph, transform), None
         yield Problem(
             samples=samples,
-            moments=compute_moments(samples),
+            moments=arrays_on_host(compute_moments(samples)),
             edges=edges,
             transform=transform,
             targets=targets,

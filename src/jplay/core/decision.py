@@ -94,6 +94,7 @@ def estimate_covariance(
     if not tune:
         return statistics
     X, Y, _ = collect_rows(problem.samples, problem.moments.n_samples, MAX_HELD_OUT)
+    X, Y = (like(rows, statistics.means) for rows in (X, Y))
     return tune_covariance(statistics, X, Y)
 
 

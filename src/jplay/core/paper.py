@@ -150,7 +150,8 @@ def minimize_paper(
     first = compress_samples(problem)
     pretraining: list[LayerResult] = []
     if options.pretraining:
-        pretraining = pretrain(first, problem.start, layer_sizes, objective, options, callback)
+        start = problem.start_with_intercepts
+        pretraining = pretrain(first, start, layer_sizes, objective, options, callback)
         thetas = [result.theta for result in pretraining]
     else:
         thetas = select_start(problem, layer_sizes)
@@ -193,7 +194,7 @@ def fit_autorule(
     -------
     LayerResult
     """
-    start = pad_start(problem.start, n_components)
+    start = pad_start(problem.start_with_intercepts, n_components)
     return solve_layer(compress_samples(problem), start, options.eta, objective, options)
 
 
@@ -255,7 +256,7 @@ def pad_start(start: Array, n_out: int) -> Array:
 
 def select_start(problem: "Problem", layer_sizes: Sequence[int]) -> list[Array]:
     """Return locality preserving projections and a selection of their features."""
-    theta, gram = pad_start(problem.start, layer_sizes[0]), problem.moments.gram
+    theta, gram = pad_start(problem.start_with_intercepts, layer_sizes[0]), problem.moments.gram
     thetas = [scale_into_ball(theta, gram, problem.moments.n_samples)]
     if len(layer_sizes) > 1:
         thetas += add_layers(theta @ gram @ theta.mT, layer_sizes[1:])
@@ -510,7 +511,9 @@ def compress_samples(problem: "Problem") -> LayerInput:
         return [factor_rows(concat_rows(parts))] if enough else parts
 
     root = factor_rows(concat_rows(problem.samples.reduce(factor_block, join)))
-    X, Y = root[:, : problem.start.shape[1]], root[:, problem.start.shape[1] :]
+    root = like(root, problem.start)
+    n_inputs = problem.start.shape[1]
+    X, Y = root[:, :n_inputs], root[:, n_inputs:]
     return LayerInput(problem.samples, X, Y, problem.edges, problem.moments.mean)
 
 

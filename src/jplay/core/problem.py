@@ -48,6 +48,25 @@ class Problem:
         """(rank, n_inputs) locality preserving projections."""
         return compute_lpp(self.edges, self.moments.mean)
 
+    @cached_property
+    def start_with_intercepts(self) -> Array:
+        """Locality preserving projections with the intercepts from which AutoRULe starts.
+
+        Without a constant feature they are :attr:`start`. The projections of centered samples have
+        intercepts of zero, up to rounding. There the reconstruction term is at a saddle point: the
+        constant feature is its strongest direction, and no feature has a part of it. With a small
+        penalty parameter each iteration multiplies that part by up to a thousand, so that rounding
+        would decide on the solution. An intercept of one standard deviation makes most features
+        positive.
+        """
+        constant = self.transform.find_constant(self.start)
+        if constant is None:
+            return self.start
+        xp, moments = namespace(self.start), self.moments
+        square = xp.sum((self.start @ moments.gram) * self.start, axis=1) / moments.n_samples
+        deviation = xp.sqrt(xp.maximum(square, 0 * square))
+        return self.start + deviation[:, None] * constant[None, :]
+
     @property
     def rank(self) -> int:
         """Dimension that the samples span around their mean."""

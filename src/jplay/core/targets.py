@@ -127,7 +127,16 @@ def check_sample_weight(sample_weight: Any, y: Any) -> np.ndarray | None:
         return None
     if is_array_api_obj(sample_weight):
         sample_weight = to_numpy(sample_weight)
-    return _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+    sample_weight = np.asarray(sample_weight)
+    if sample_weight.dtype.kind in "iuf" and not (
+        np.isfinite(sample_weight).all() and (sample_weight >= 0).all()
+    ):
+        raise ValueError(
+            "`sample_weight` should hold one finite number per sample, none negative, got "
+            f"{sample_weight[~(np.isfinite(sample_weight) & (sample_weight >= 0))].flat[0]:g}. "
+            "Negative values in data passed to `sample_weight`, NaN and infinity are rejected."
+        )
+    return _check_sample_weight(sample_weight, y, dtype=np.float64)
 
 
 def _encode_classes(

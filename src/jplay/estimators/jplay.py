@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay.core.arrays import like, multiply_chain, namespace
-from jplay.core.blocked import check_rows, is_in_blocks
+from jplay.core.blocked import check_rows, check_weight_rows, is_in_blocks
 from jplay.core.decision import estimate_covariance
 from jplay.core.graph import HeatGraph, heat_graph, weight_by_features
 from jplay.core.paper import PaperSolver
@@ -239,6 +239,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         self
         """
         X, y = self._check_inputs(X, y)
+        sample_weight = check_weight_rows(sample_weight, X)
         n_components, n_layers = self._choose_architecture(X, y, sample_weight)
         targets = self._encode_targets(y, sample_weight)
         with prepare_problem(
@@ -252,6 +253,12 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
     def _check_inputs(self, X, y):
         """Validated samples and targets; samples in blocks are validated as they are read."""
         if is_in_blocks(X):
+            if isinstance(self.unlabeled, SoftLabelPropagation):
+                raise ValueError(
+                    "`unlabeled` should be 'auto', -1 or None for samples in blocks, got a "
+                    "SoftLabelPropagation: labels propagate over one graph, and each block has a "
+                    "separate one. Fit an array in memory."
+                )
             return X, check_rows(y, X, "y")
         return validate_data(
             self, X, y, dtype=float_dtypes(X), multi_output=True, ensure_min_samples=2

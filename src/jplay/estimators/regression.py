@@ -10,7 +10,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from jplay.core.arrays import Array, like, multiply_chain, namespace, to_numpy
-from jplay.core.blocked import check_rows, is_in_blocks
+from jplay.core.blocked import check_rows, check_weight_rows, is_in_blocks
 from jplay.core.paper import PaperSolver
 from jplay.core.problem import Problem
 from jplay.core.solver import FastSolver
@@ -150,6 +150,7 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         self
         """
         X, y = self._check_inputs(X, y)
+        sample_weight = check_weight_rows(sample_weight, X)
         targets = encode_real_targets(y, sample_weight=sample_weight)
         solver = self._solver_options
         check_equal_weights(solver, targets)
