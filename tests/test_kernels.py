@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "kernels.py"
-# Largest difference of a probability: about a hundred times what is in benchmarks/results/kernels.md.
+# Largest difference of a probability: a hundred times those of benchmarks/results/kernels.md.
 ALLOWED = {
     "`JPlay()`": 1e-7,
     "`JPlayCommittee(8)`": 3e-5,
