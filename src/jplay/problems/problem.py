@@ -91,6 +91,23 @@ class FitProblem:
         """Locality preserving projections, as many as the samples' rank."""
         return locality_preserving_projections(self.statistics)
 
+    @property
+    def start_with_intercepts(self) -> Any:
+        """Locality preserving projections with the intercepts from which AutoRULe starts.
+
+        Without a constant feature they are :attr:`start`. The projections of centred samples have
+        intercepts of zero, up to rounding. There the reconstruction term is at a saddle point: the
+        constant feature is its strongest direction, and no feature has a part of it. With a small
+        penalty each iteration multiplies that part by up to a thousand, so that rounding would
+        decide on the solution. An intercept of one standard deviation makes most features positive.
+        """
+        constant = self.first_layer.constant_direction(self.start)
+        if constant is None:
+            return self.start
+        features = self.statistics.X_root @ self.start.mT
+        deviation = namespace(features).linalg.vector_norm(features, axis=0) / self.n_samples**0.5
+        return self.start + deviation[:, None] * constant
+
     @cached_property
     def _full_rank(self) -> bool:
         return has_full_rank(self.statistics)

@@ -104,7 +104,7 @@ class ChainTask:
 
         sizes = self.sizes(problem)
         if isinstance(self.schedule, PaperSchedule):
-            start = problem.start
+            start = problem.start_with_intercepts
         else:
             start = problem.leading_start(sizes[0])
         return solve(
@@ -359,7 +359,7 @@ class LayerTask:
         layer = autorule(
             problem.samples,
             problem.statistics.reduced(),
-            problem.start[:n_components, :],
+            problem.start_with_intercepts[:n_components, :],
             eta=self.eta,
             reconstruction=self.model.reconstruction,
             schedule=self.schedule,
