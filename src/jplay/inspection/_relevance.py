@@ -15,7 +15,7 @@ from jplay.datasets import draw_per_class
 _ROWS_AT_ONCE = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeatureRelevance:
     """What each original feature adds to the separation of each class."""
 
@@ -44,7 +44,7 @@ class FeatureRelevance:
         return np.argsort(-self.shares(layer), axis=1, kind="stable")[:, :n]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RelevanceStability:
     """Overall shares of the features over refits on resampled training sets."""
 

@@ -23,7 +23,7 @@ _ENTRIES = 20_000_000  # of scores that are computed at a time: less than 40 meg
 _LEAST_VARIANCE = 1e-9  # of the variance that chosen features leave; below it is rounding
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fold:
     """Normal distributions of the classes, and samples that had no part in them."""
 
@@ -87,7 +87,7 @@ class _Fold:
         return np.log(np.exp(scores).sum(axis=1)) - own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeftOutLoss:
     """Mean of minus the log probability of left-out samples' classes, given some features."""
 
@@ -156,7 +156,7 @@ class LeftOutLoss:
         return bool(np.mean(gain) > np.std(gain) / np.sqrt(len(gain)) + 1e-12)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChoiceRules:
     """Which features may be chosen together, and what they may cost.
 

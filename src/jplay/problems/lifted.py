@@ -34,7 +34,7 @@ _RANK_TOLERANCE = 1e-8
 """Of the largest eigenvalue of the kernel between landmarks, below which one counts as zero."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """Samples seen through a linear map of some features, and compared with landmarks."""
 
@@ -98,7 +98,7 @@ def mean_kernel(distances: Array, widths: Sequence[float]) -> Array:
     return kernel if len(widths) == 1 else kernel / len(widths)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LiftedChain:
     """Similarities to landmarks, and the J-Play that reads them."""
 
@@ -239,7 +239,7 @@ def with_landmarks(view: View, X: Array, rows: Any, widths: Sequence[float]) -> 
     return replace(view, landmarks=landmarks, widths=tuple(unit * width for width in widths))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lift:
     """What is asked of one lifted chain."""
 
