@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from closeness import assert_close
 from jplay.numerics import read_out
 from jplay.numerics.links import informed, shares_given
 from jplay.numerics.read_out import Regression, related_read_outs, ridge_read_out
@@ -102,14 +103,14 @@ def test_regressions_of_different_size_keep_their_own_ridges():
     easy, hard = regressions(slopes[:1], noise=1e-4)[0], regressions(slopes[1:], noise=20.0)[0]
     found = related_read_outs([easy, hard], np.eye(6), np.eye(6))
     for read, problem in zip(found, (easy, hard), strict=True):
-        assert_allclose(read.coef, ridge_read_out(problem, np.eye(6), np.eye(6)).coef, rtol=1e-8)
+        assert_close(read.coef, ridge_read_out(problem, np.eye(6), np.eye(6)).coef, 1e-8)
 
 
 def test_one_regression_alone_is_itself():
     [problem] = regressions(np.ones((1, 4)))
     theta = np.random.default_rng(0).standard_normal((2, 4))
     [found] = related_read_outs([problem], np.eye(4), theta)
-    assert_allclose(found.coef, ridge_read_out(problem, np.eye(4), theta).coef, rtol=1e-10)
+    assert_close(found.coef, ridge_read_out(problem, np.eye(4), theta).coef, 1e-10)
 
 
 def test_a_subspace_is_pulled_to_what_it_holds_of_the_mean():
@@ -129,7 +130,7 @@ def test_what_a_prediction_leaves():
     coef = np.array([[1.0, 0.5, -1.0]])
     rest = problem.around(coef)
     direct = np.linalg.solve(problem.gram, problem.cross).T
-    assert_allclose(np.linalg.solve(rest.gram, rest.cross).T + coef, direct, rtol=1e-8)
+    assert_close(np.linalg.solve(rest.gram, rest.cross).T + coef, direct, 1e-8)
     assert rest.target_square == pytest.approx(
         problem.target_square
         - 2 * (coef @ problem.cross).item()
@@ -147,4 +148,4 @@ def test_priors_leave_the_own_task_out():
         assert_allclose(means[task][0], others.mean(axis=0))
         scatter = (others - others.mean(axis=0)).T @ (others - others.mean(axis=0))
         expected = (scatter + unit * np.linalg.inv(metric)) / (4 + 3)
-        assert_allclose(np.linalg.inv(metrics[task]), expected, rtol=1e-8)
+        assert_close(np.linalg.inv(metrics[task]), expected, 1e-8)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from graphs import heat_affinity
+from closeness import assert_close
 from jplay._array_api import eigh_generalized
+from jplay.numerics.graph import heat_affinity
 from jplay.numerics.objective import objective_terms
 from jplay.numerics.prox import project_constraints
 from jplay.solvers.descent import (
@@ -62,7 +63,7 @@ def test_step_solves_the_kronecker_system(rank):
     S2, gradient = semidefinite(4, 4, rng) + np.eye(4), rng.normal(size=(4, 6))
     step = preconditioned_step(gradient, curvature(S1, S2, A))
     system = np.kron(S1, A) + np.kron(S2, np.eye(6))
-    np.testing.assert_allclose(step.ravel(), np.linalg.solve(system, -gradient.ravel()), rtol=1e-9)
+    assert_close(step.ravel(), np.linalg.solve(system, -gradient.ravel()), 1e-9)
     assert np.sum(step * gradient) < 0
 
 
@@ -75,7 +76,7 @@ def test_curvature_of_another_size_gives_the_step_once_both_sizes_are_known():
     growth = relative_size(30 * S1, 0.2 * S2, 0.1 * A) / old.size
     stale = preconditioned_step(gradient, old, growth)
     length = best_length(stale, 0.1 * stale @ A, gradient, 30 * S1, 0.2 * S2)
-    np.testing.assert_allclose(length * stale, fresh, rtol=1e-8)
+    assert_close(length * stale, fresh, 1e-8)
 
 
 def test_best_length_is_that_of_the_quadratic_model():
@@ -262,7 +263,7 @@ def test_iterations_descend_the_augmented_lagrangian(sizes, alpha):
     problem = JointProblem.of(statistics, model.alpha)
     sweep = samples.joint_pass(sizes, **model.constraints, relaxation=schedule.relaxation)
     start = starting_projections(statistics, sizes)
-    iterate = Iterate.start(start, schedule.mu)
+    iterate = Iterate.start(start, schedule.first_penalty())
     for _ in range(15):
         measurement = measured(problem, iterate, sweep, model, schedule)
         targets = []

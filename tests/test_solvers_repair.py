@@ -6,7 +6,8 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from graphs import heat_affinity
+from closeness import assert_close
+from jplay.numerics.graph import heat_affinity
 from jplay.solvers.model import ModelSettings
 from jplay.solvers.repair import repair, repaired_stack
 from jplay.solvers.samples import ArraySamples
@@ -193,5 +194,5 @@ def test_stack_is_repaired_as_its_chains_are(sizes, xp):
         expected, _ = repair(samples, samples.statistics(), chains[number], **BOTH)
         own = [np.asarray(theta)[number] for theta in found]
         for a, b in zip(own, expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-10)
+            assert_close(a, b, 1e-10)
         assert_feasible(layers_of(samples, own))

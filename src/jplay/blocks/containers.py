@@ -14,7 +14,7 @@ _BLOCK_BYTES = 64 * 2**20
 _MEMORY_SHARE = 0.25  # of the memory there is; more samples than that are read in blocks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlockedArray:
     """Rows that are read in blocks, see :func:`blocked`."""
 

@@ -124,7 +124,7 @@ class _Outcome(NamedTuple):
     summary: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Name:
     """A key that Dask should not take for a dependency."""
 

@@ -26,7 +26,7 @@ Neighbors = tuple[np.ndarray, np.ndarray]
 """Indices of the neighbours of every row, and their squared distances."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scan:
     """First look at the samples: what must be known before anything is computed."""
 

@@ -9,7 +9,7 @@ from jplay._array_api import Array, namespace
 from jplay.numerics.rows import AS_THEY_ARE, RowForm, formed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Slice:
     """Rows ``start`` to ``stop`` of anything that is indexed like a NumPy array."""
 
@@ -21,7 +21,7 @@ class Slice:
         return np.asarray(self.array[self.start : self.stop])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subgraph:
     """One block of a Dask array: the tasks that it needs, and no others."""
 

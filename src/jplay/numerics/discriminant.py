@@ -36,7 +36,7 @@ _LEAST_PROBABILITY = 0.01
 """Below which it does not matter how wrong a left-out sample is, for the temperature."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassMoments:
     """Class means and the pooled within-class covariance of samples."""
 
@@ -115,7 +115,7 @@ def oas_share(trace: float, square: float, n_features: int, freedom: float) -> f
     return 1.0 if denominator <= 0 else min(1.0, (square + mean**2) / denominator)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ShrunkCovariance:
     """``(1 - share) S + share T``, with ``T`` the diagonal matrix of the features' variances.
 
@@ -298,7 +298,7 @@ def tuned_covariance(
     return replace(shrunk, share=best[1], temperature=best[2])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NearestMeanRule:
     """Scores ``Z @ coef.T + intercept``: logarithms of probabilities up to what classes share."""
 

@@ -208,7 +208,7 @@ def _subtract_neighbors(
         weighted[rows] -= among @ X[neighbors].astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NeighborGraph:
     """The symmetric graph ``C + C^T`` of fixed-size neighbour lists, on any device.
 
@@ -252,7 +252,7 @@ class NeighborGraph:
         return (weights[:, None, :] @ xp.astype(neighbors, weights.dtype))[:, 0, :]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Distances:
     """Squared distances between samples, less the squared norm of the first, as one product."""
 

@@ -77,7 +77,7 @@ def _distances(left: Array, right: Array) -> Array:
     return left @ right.mT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Cells:
     """Samples in the order of their cells; a cell with many is cut into several."""
 

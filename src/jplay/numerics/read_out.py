@@ -18,7 +18,7 @@ _ROUNDS = 3
 """How often related regressions learn from each other; later rounds change little."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Regression:
     """Second moments of centred features and targets: all that a ridge regression needs."""
 
@@ -42,7 +42,7 @@ class Regression:
         return replace(self, gram=theta @ self.gram @ theta.T, cross=theta @ self.cross)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReadOut:
     """Coefficients and how they were found."""
 

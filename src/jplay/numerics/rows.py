@@ -11,7 +11,7 @@ from jplay._array_api import Array, is_numpy, like, namespace
 _CACHED_VALUES = 50_000  # of samples that are formed at a time; 400 kB in double precision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowForm:
     """What is done to rows when they are read, so that the solver gets what it expects."""
 

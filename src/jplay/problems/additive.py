@@ -30,7 +30,7 @@ ABSENT = -10.0
 """Score of a class that has no samples. Those of the others sum to zero: one is not negative."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AdditiveChain:
     """Ramps of some features, and the J-Play that reads them."""
 

@@ -28,7 +28,7 @@ _BLOCK_ELEMENTS = 2**20  # of samples that are looked at at a time; 8 MB in doub
 _COPIED_ELEMENTS = 2**24  # of samples that are formed once, for all iterations: 128 MB
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FirstLayer:
     """How the solver's input is made from the user's features.
 

@@ -38,7 +38,7 @@ a chain was not fitted to have large coordinates where those of the training sam
 that rounding counts that many times: with a ratio of 1e4 it moved probabilities by 4e-3."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """Samples seen through a linear map of some features, and compared with landmarks."""
 
@@ -102,7 +102,7 @@ def mean_kernel(distances: Array, widths: Sequence[float]) -> Array:
     return kernel if len(widths) == 1 else kernel / len(widths)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LiftedChain:
     """Similarities to landmarks, and the J-Play that reads them."""
 
@@ -244,7 +244,7 @@ def with_landmarks(view: View, X: Array, rows: Any, widths: Sequence[float]) -> 
     return replace(view, landmarks=landmarks, widths=tuple(unit * width for width in widths))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lift:
     """What is asked of one lifted chain."""
 

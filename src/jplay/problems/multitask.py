@@ -25,7 +25,7 @@ from jplay.problems.targets import (
 KINDS = ("classification", "regression")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TaskTargets:
     """One task: its kind, the samples that have a target, and these targets."""
 

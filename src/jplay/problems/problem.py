@@ -38,7 +38,7 @@ from jplay.solvers.samples import ArraySamples, Samples, Statistics
 from jplay.solvers.threads import sample_threads
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitProblem:
     """One fit, described: what :func:`jplay.problems.solve` takes."""
 

@@ -23,7 +23,7 @@ _JUDGED_ROWS = 2000
 """Left-out samples by which features are judged, at most: more cost time and change little."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeaturePath:
     """First projections of the model along a growing penalty on their columns.
 
@@ -53,7 +53,7 @@ class FeaturePath:
         return np.lexsort((-size, -last))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SelectionTask(ChainTask):
     """The path of a penalty on the columns of the first projection, and a choice from it."""
 

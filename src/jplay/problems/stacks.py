@@ -28,7 +28,7 @@ _STACK_ELEMENTS = 2**26
 """Of the largest array of a stack: 512 MiB in double precision. Some five are needed at a time."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inputs:
     """Samples and targets of one problem, as :func:`jplay.problems.described` takes them."""
 
@@ -48,7 +48,7 @@ class Inputs:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Part:
     """One problem among those to be solved."""
 

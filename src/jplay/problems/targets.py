@@ -93,7 +93,7 @@ class LabelPenalty:
                 check_positive(name, weight, "0 or above")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TargetSummary:
     """What must be known of all targets before one is encoded. Summaries of blocks add up."""
 
@@ -135,7 +135,7 @@ class TargetSummary:
         return replace(self, values=values, **sums)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TargetCode:
     """How class labels or indicators become numbers."""
 
@@ -190,7 +190,7 @@ class TargetCode:
         return Y, weight * self.spread, labelled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Targets:
     """Encoded targets of samples in memory; NumPy arrays."""
 
@@ -454,7 +454,7 @@ def marked(known: np.ndarray, n_samples: int, multilabel: bool) -> np.ndarray:
     return marks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RealSummary:
     """What must be known of all real targets before one is encoded. Summaries of blocks add up."""
 
@@ -477,7 +477,7 @@ class RealSummary:
         return RealSummary(**sums, equal_weights=self.equal_weights and other.equal_weights)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RealCode(TargetCode):
     """How real targets become numbers: centred, with unit variance."""
 

@@ -38,15 +38,15 @@ Report = Callable[[Any, Callable[[], dict]], Any]
 """Called with the solver's progress and a function that gives the attributes so far."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """What an estimator stores: its fitted attributes by name, and how the solve ended."""
 
-    attributes: dict
+    attributes: dict[str, Any]
     status: Status
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChainTask:
     """A chain of projections and the label projection (Eq. 6)."""
 
@@ -118,7 +118,7 @@ class ChainTask:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MapTask(ChainTask):
     """A chain of which the maps are wanted, and no decision by class means or neighbours."""
 
@@ -127,7 +127,7 @@ class MapTask(ChainTask):
         return {"coef_": label_coef} | _map_attributes(problem, thetas)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RegressionTask(ChainTask):
     """A chain of projections for real targets, and their prediction from its features."""
 
@@ -138,7 +138,7 @@ class RegressionTask(ChainTask):
         return replace(solution, attributes=attributes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SharedChainTask(ChainTask):
     """One chain for several tasks, and the decision or prediction of each."""
 

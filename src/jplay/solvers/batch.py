@@ -52,7 +52,7 @@ from jplay.solvers.schedules import FastSchedule
 _KEPT_SHARE = 0.7
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BatchWeights:
     """Stands in for ``ModelSettings`` with one weight per problem, (n_problems, 1, 1)."""
 
@@ -68,7 +68,7 @@ class BatchWeights:
         return replace(self, **weights)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Batch:
     """The problems still in the batch, first axis the problem."""
 

@@ -79,7 +79,7 @@ class Diverged(ArithmeticError):
     """The iterates of all problems have left what can be computed with."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JointProblem:
     """What does not change over the iterations, of one problem or of a batch.
 
@@ -167,7 +167,7 @@ class Curvature(NamedTuple):
         return self.mapped(choose, other)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Preconditioner:
     """The curvature of every layer, and the step that it was made for."""
 
@@ -183,7 +183,7 @@ class Preconditioner:
         return step - self.made_at > step // 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Iterate:
     """Where the iterations stand; penalties and objectives have one entry per problem."""
 
@@ -201,7 +201,7 @@ class Iterate:
         return cls(thetas, penalty, penalty, np.full(n_problems, np.inf))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measurement:
     """What one pass over the samples tells about an iterate; entries per problem come last."""
 
@@ -230,7 +230,7 @@ class Measurement:
         return self.settled | self.at_limit | (iteration >= schedule.max_iter)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ColumnPull:
     """The quadratic ``weight / 2 |Theta_1 - target|^2`` that ties a projection to its copy."""
 

@@ -67,7 +67,7 @@ def is_rough(iterate: Iterate) -> bool:
     return bool(iterate.n_steps < _SINGLE_ITER and np.max(iterate.mu) < _SINGLE_PENALTY)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrincipalAxes:
     """Orthonormal directions in which samples have diagonal second moments."""
 

@@ -30,7 +30,7 @@ from jplay.solvers.samples import ConstraintPass
 from jplay.solvers.schedules import LayerSchedule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LayerProblem:
     """One layer of the model with its neighbours fixed.
 

@@ -27,7 +27,7 @@ from jplay.solvers.model import ModelWeights
 from jplay.solvers.samples import Statistics
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moments:
     """Second moments of the input ``Z`` of one layer."""
 
@@ -78,7 +78,7 @@ class Moments:
             yield B, matrix[..., rows, :]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forward:
     """Moments along the chain, and the products that the backward sweep needs again."""
 

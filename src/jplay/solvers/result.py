@@ -15,7 +15,7 @@ class Status:
     message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SolverProgress:
     """One record for callbacks: where a running solve stands."""
 
@@ -32,7 +32,7 @@ SolverCallback = Callable[[SolverProgress], object]
 """Called after each (outer) iteration; a true value stops the solver."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LayerResult:
     """Outcome of one layer problem."""
 
@@ -43,7 +43,7 @@ class LayerResult:
     status: Status
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SolverResult:
     """Outcome of a whole fit."""
 

@@ -52,7 +52,7 @@ _DEVICE_ROWS = 1_000_000  # rows that are copied to double precision at a time
 _BLOCK_BYTES = 300_000  # of one (block, n_out) array: the pass keeps about five in cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statistics:
     """Second moments of samples, labels and graph; all that the smooth updates need.
 
