@@ -10,7 +10,7 @@ QUICK_TESTS := tests/test_package.py tests/test_oracle.py $(wildcard tests/test_
 	tests/test_plotting_displays.py tests/test_cli_app.py
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo app test coverage test-minimum lint format bench bench-change bench-full fuzz docs dist results clean
+.PHONY: demo app test coverage test-minimum test-quick test-kernels lint format bench bench-change bench-full fuzz docs dist results clean
 
 demo: $(VENV)/.all  ## Fit J-Play on a real hyperspectral scene and write a report
 	$(BIN)/jplay demo
@@ -26,6 +26,12 @@ coverage: $(VENV)/.test  ## Run the tests; fail if they run less than 90 % of th
 
 test-minimum: $(MINIMUM)/.installed  ## Run the quick tests with the oldest versions allowed
 	$(ONE_THREAD) $(MINIMUM)/$(SCRIPTS)/python -m pytest -q -m "not slow" $(QUICK_TESTS)
+
+test-quick: $(VENV)/.test  ## Run the quick tests
+	$(PYTEST) -q -m "not slow" $(QUICK_TESTS)
+
+test-kernels: $(VENV)/.test  ## Run the tests of numbers as on other processors
+	$(ONE_THREAD) $(BIN)/python tests/kernels.py $(KERNEL)
 
 lint: $(VENV)/.lint  ## Style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -63,7 +69,7 @@ results: $(VENV)/.all  ## Run what is missing of the paper's tables, then write 
 	  $(BIN)/jplay reproduce $$table --output-dir results --resume --keep-fits || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(MINIMUM) build dist docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
+	rm -rf $(VENV) .venv-* build dist docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)

@@ -1,9 +1,17 @@
 """What the import contracts cannot say: a package shows what others may use."""
 
 import ast
+import dataclasses
+import importlib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
+from types import NoneType
 
+import numpy as np
 import pytest
+from jplay.solvers.moments import Moments
 
 import jplay
 
@@ -126,3 +134,96 @@ def test_no_module_loads_the_package_by_a_string():
 )
 def test_loading_by_a_string_is_recognised(source, expected):
     assert loads_itself(source) is expected
+
+
+# What can be compared with ``==`` and answers with one truth value.
+PLAIN_TYPES = {int, float, bool, str, bytes, NoneType, Path, Callable, tuple, list, dict, Mapping}
+PLAIN_TYPES |= {Sequence, Ellipsis}
+
+# Their fields of any type hold what a TOML or JSON document can hold.
+WITH_PLAIN_VALUES = {"DatasetEntry", "ModelMetadata"}
+
+
+def dataclasses_of_the_package():
+    """All dataclasses whose modules can be imported with the packages installed here."""
+    found = set()
+    for path in MODULES:
+        if path.name == "__main__.py":
+            continue
+        try:
+            module = importlib.import_module(module_name(path))
+        except ImportError:  # the command and the app need extras
+            continue
+        found |= {
+            value
+            for value in vars(module).values()
+            if isinstance(value, type)
+            and dataclasses.is_dataclass(value)
+            and value.__module__.split(".")[0] == "jplay"
+        }
+    return sorted(found, key=lambda cls: (cls.__module__, cls.__name__))
+
+
+def fields_with_arrays(cls):
+    """Names of the fields of a dataclass whose type allows an array, at any depth."""
+    hints = typing.get_type_hints(cls)
+    return [field.name for field in dataclasses.fields(cls) if allows_arrays(hints[field.name])]
+
+
+def allows_arrays(hint):
+    origin = typing.get_origin(hint)
+    if origin in (typing.Literal, Callable) or hint in PLAIN_TYPES:
+        return False
+    if origin:
+        return any(allows_arrays(part) for part in typing.get_args(hint))
+    if dataclasses.is_dataclass(hint):
+        return hint.__name__ not in WITH_PLAIN_VALUES and (
+            not hint.__dataclass_params__.eq or bool(fields_with_arrays(hint))
+        )
+    return not (isinstance(hint, type) and issubclass(hint, Enum))
+
+
+def has_generated_equality(cls):
+    code = getattr(cls.__eq__, "__code__", None)
+    return code is not None and code.co_filename == "<string>"
+
+
+def test_dataclasses_that_hold_arrays_have_no_generated_equality():
+    """Arrays cannot be compared with ``==``: write ``eq=False``, or an ``__eq__`` with a test."""
+    found = {
+        f"{cls.__module__}.{cls.__name__}": fields
+        for cls in dataclasses_of_the_package()
+        if has_generated_equality(cls)
+        and cls.__name__ not in WITH_PLAIN_VALUES
+        and (fields := fields_with_arrays(cls))
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (int | None, False),
+        (dict[str, tuple[float, ...]], False),
+        (Callable[[np.ndarray], float], False),
+        (typing.Literal["auto", -1], False),
+        (jplay.FastSolver, False),
+        (np.ndarray, True),
+        (list[np.ndarray] | None, True),
+        (dict[str, typing.Any], True),
+        (Moments, True),
+        (tuple[Moments, ...], True),
+    ],
+)
+def test_types_that_allow_arrays_are_recognised(hint, expected):
+    assert allows_arrays(hint) is expected
+
+
+def test_generated_equality_is_recognised():
+    generated = dataclasses.make_dataclass("Generated", ["values"])
+    without = dataclasses.make_dataclass("Without", ["values"], eq=False)
+    own = dataclasses.make_dataclass("Own", ["x"], namespace={"__eq__": lambda a, b: a is b})
+    inherited = dataclasses.make_dataclass("Inherited", [], bases=(generated,), eq=False)
+    assert [has_generated_equality(c) for c in (generated, without, own, inherited)] == [
+        *(True, False, False, True)
+    ]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jplay import FastSolver, HeatGraph, JPlay
-from jplay.core.scaling import transform_inputs
 from jplay.blocks import partition_affinity
+from jplay.core.scaling import transform_inputs
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from closeness import assert_close
 from jplay.estimators import ridge as read_out
 from jplay.estimators.coupling import apply_composition, estimate_composition
 from jplay.estimators.ridge import RegressionMoments, fit_coupled_ridges, fit_ridge
@@ -104,14 +105,14 @@ def test_regressions_of_different_size_keep_their_own_ridges():
     easy, hard = regressions(slopes[:1], noise=1e-4)[0], regressions(slopes[1:], noise=20.0)[0]
     found = fit_coupled_ridges([easy, hard], np.eye(6), np.eye(6))
     for read, problem in zip(found, (easy, hard), strict=True):
-        assert_allclose(read.coef, fit_ridge(problem, np.eye(6), np.eye(6)).coef, rtol=1e-8)
+        assert_close(read.coef, fit_ridge(problem, np.eye(6), np.eye(6)).coef, 1e-8)
 
 
 def test_one_regression_alone_is_itself():
     [problem] = regressions(np.ones((1, 4)))
     theta = np.random.default_rng(0).standard_normal((2, 4))
     [found] = fit_coupled_ridges([problem], np.eye(4), theta)
-    assert_allclose(found.coef, fit_ridge(problem, np.eye(4), theta).coef, rtol=1e-10)
+    assert_close(found.coef, fit_ridge(problem, np.eye(4), theta).coef, 1e-10)
 
 
 def test_a_subspace_is_pulled_to_what_it_holds_of_the_mean():
@@ -131,7 +132,7 @@ def test_what_a_prediction_leaves():
     coef = np.array([[1.0, 0.5, -1.0]])
     rest = problem.subtract_prediction(coef)
     direct = np.linalg.solve(problem.gram, problem.cross).T
-    assert_allclose(np.linalg.solve(rest.gram, rest.cross).T + coef, direct, rtol=1e-8)
+    assert_close(np.linalg.solve(rest.gram, rest.cross).T + coef, direct, 1e-8)
     assert rest.target_square == pytest.approx(
         problem.target_square
         - 2 * (coef @ problem.cross).item()
@@ -149,4 +150,4 @@ def test_priors_leave_the_own_task_out():
         assert_allclose(means[task][0], others.mean(axis=0))
         scatter = (others - others.mean(axis=0)).T @ (others - others.mean(axis=0))
         expected = (scatter + unit * np.linalg.inv(metric)) / (4 + 3)
-        assert_allclose(np.linalg.inv(metrics[task]), expected, rtol=1e-8)
+        assert_close(np.linalg.inv(metrics[task]), expected, 1e-8)

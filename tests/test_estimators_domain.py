@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from closeness import assert_close
 from jplay import DomainJPlay, JPlay
 from jplay.blocks import blocked
 
@@ -62,7 +63,7 @@ def test_units_of_each_domain_do_not_count(domains):
     expected = model.fit(X, y, domain).predict_proba(X[domain < 0])
     other = np.where(domain[:, None] < 0, 100 - 3 * -X, X)
     found = model.fit(other, y, domain).predict_proba(other[domain < 0])
-    assert_allclose(found, expected, rtol=1e-6)
+    assert_close(found, expected, 1e-6)
 
 
 def test_several_sources_are_standardised_each_by_itself(domains):
@@ -73,7 +74,7 @@ def test_several_sources_are_standardised_each_by_itself(domains):
     moved[: N // 2] = 5 * moved[: N // 2] - 40
     model = DomainJPlay(lda(), n_rounds=1)
     expected = model.fit(X, y, domain).predict_proba(X)
-    assert_allclose(model.fit(moved, y, domain).predict_proba(X), expected, rtol=1e-6)
+    assert_close(model.fit(moved, y, domain).predict_proba(X), expected, 1e-6)
 
 
 def test_nothing_joins_without_a_target(domains):
@@ -89,7 +90,7 @@ def test_samples_of_a_source_without_label_are_left_out(domains):
     model = DomainJPlay(lda(), n_rounds=0).fit(X, hidden, domain)
     scaled = (X[:N] - X[:N].mean(axis=0)) / X[:N].std(axis=0)
     expected = lda().fit(scaled[10:], y[10:N])
-    assert_allclose(model.model_.coef_, expected.coef_, rtol=1e-8)
+    assert_close(model.model_.coef_, expected.coef_, 1e-8)
 
 
 def test_features_have_unit_length_in_the_span_of_the_means(domains):

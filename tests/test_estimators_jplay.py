@@ -25,6 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 import contract
+from closeness import assert_close
 from graphs import heat_affinity
 from jplay import FastSolver, HeatGraph, JPlay, LabelPenalty, PaperSolver
 from jplay.exceptions import CollapsedSolutionError
@@ -103,7 +104,7 @@ def test_transform_layers_ends_in_transform_without_whitening(digits, scaling):
     np.testing.assert_allclose(
         model.transform(X), X @ model.components_.T + model.intercept_, atol=1e-12
     )
-    np.testing.assert_allclose(layers[0], X @ model.projections_[0].T + model.first_intercept_)
+    assert_close(layers[0], X @ model.projections_[0].T + model.first_intercept_, 1e-7)
     # Digits are not negative: a linear map will do unless they are centred.
     assert np.any(model.intercept_) == (scaling == "standard")
 
@@ -432,6 +433,19 @@ def test_all_weights_may_be_zero_at_once(digits):
     X, y = digits
     model = JPlay(n_layers=[20, 10], beta=0, gamma=0, solver=FastSolver(max_iter=10)).fit(X, y)
     assert model.score(X, y) > 0.9
+
+
+def test_whitened_features_are_rounded_once_in_single_precision():
+    """A whitener has entries in the hundreds, by which it multiplies what was rounded before."""
+    X, y = load_iris(return_X_y=True)
+    model = JPlay(3, 2, alpha=1.0).fit(X.astype(np.float32), np.column_stack([y == 0, y > 1]))
+    whitener, intercept, center = (
+        np.asarray(array, dtype=float)
+        for array in (model.whitener_, model.intercept_, model.center_)
+    )
+    expected = whitener @ (intercept - center)
+    features = model.transform(np.zeros((1, 4), dtype=np.float32))[0]
+    assert_close(features, expected, np.finfo(np.float32).eps)
 
 
 def test_float32_stays_float32(digits):

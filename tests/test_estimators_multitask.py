@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris
 
+from closeness import assert_close
 from jplay import HeatGraph, JPlay, JPlayRegressor, MultiTaskJPlay
 from jplay.blocks import blocked
 from jplay.core.scaling import transform_inputs
@@ -27,16 +28,16 @@ def small(**settings):
 def test_one_task_of_classes_is_the_problem_of_jplay():
     model = small(alpha=2.0).fit(X, FEW)
     single = JPlay(3, alpha=2.0, whiten=False).fit(X, FEW)
-    assert_allclose(model.components_, single.components_, rtol=1e-8)
-    assert_allclose(model.coef_[0], single.coef_, rtol=1e-7)
+    assert_close(model.components_, single.components_, 1e-8)
+    assert_close(model.coef_[0], single.coef_, 1e-7)
     assert_allclose(model.predict_proba(X), single.predict_proba(X), atol=1e-8)
     assert_array_equal(model.predict(X), single.predict(X))
 
 
 def test_one_real_task_is_the_problem_of_the_regressor():
     model, single = small().fit(X, HALF), JPlayRegressor(3).fit(X, HALF)
-    assert_allclose(model.components_, single.components_, rtol=1e-8)
-    assert_allclose(model.predict(X), single.predict(X), rtol=1e-8)
+    assert_close(model.components_, single.components_, 1e-8)
+    assert_close(model.predict(X), single.predict(X), 1e-8)
 
 
 def test_real_tasks_known_for_all_samples_have_the_chain_of_one_problem():
@@ -193,10 +194,8 @@ def test_predictions_in_blocks_equal_those_in_memory():
     for samples in (blocked(X, 40), da.from_array(X, chunks=(40, 4))):
         found, probabilities = model.predict(samples), model.predict_proba(samples)
         for name, values in expected.items():
-            assert_allclose(np.asarray(found[name]), values, rtol=1e-12)
-        assert_allclose(
-            np.asarray(probabilities["kind"]), model.predict_proba(X)["kind"], rtol=1e-10
-        )
+            assert_close(np.asarray(found[name]), values, 1e-12)
+        assert_close(np.asarray(probabilities["kind"]), model.predict_proba(X)["kind"], 1e-10)
 
 
 def test_single_precision_agrees_with_double():

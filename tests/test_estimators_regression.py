@@ -6,6 +6,7 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression, Ridge
 
+from closeness import assert_close
 from jplay import HeatGraph, JPlayRegressor, PaperSolver
 from jplay.blocks import blocked
 from jplay.estimators.ridge import RegressionMoments, fit_ridge
@@ -33,7 +34,7 @@ def test_prediction_is_the_ridge_regression_of_its_features_with_the_metric_of_t
     ridge = Ridge(model.ridge_, solver="cholesky").fit(np.linalg.solve(root, features.T).T, y)
     expected = ridge.predict(np.linalg.solve(root, features.T).T)
     expected = expected * targets.std(axis=0) + targets.mean(axis=0)
-    np.testing.assert_allclose(model.predict(samples), expected, rtol=1e-6)
+    assert_close(model.predict(samples), expected, 1e-6)
 
 
 def test_it_predicts_mixtures_as_well_as_partial_least_squares():
@@ -94,7 +95,7 @@ def test_the_ridge_is_chosen_by_generalised_cross_validation_on_the_input():
     assert error(found.ridge) <= min(error(found.ridge * f) for f in (0.3, 0.5, 2, 3)) * (1 + 1e-9)
     Z = samples @ theta.T
     direct = np.linalg.solve(Z.T @ Z + found.ridge * theta @ theta.T, Z.T @ y)
-    np.testing.assert_allclose(found.coef.T, direct, rtol=1e-8)
+    assert_close(found.coef.T, direct, 1e-8)
 
 
 def test_as_many_samples_as_features_do_not_spoil_the_prediction():
@@ -127,8 +128,8 @@ def test_blocks_equal_memory_on_the_same_graph(missing):
     blocks = JPlayRegressor(**settings, graph=on_block).fit(
         blocked(X, 221), targets, sample_weight=weight
     )
-    np.testing.assert_allclose(blocks.predict(X), memory.predict(X), rtol=1e-6)
-    np.testing.assert_allclose(blocks.predict(blocked(X, 100)), blocks.predict(X), rtol=1e-12)
+    assert_close(blocks.predict(X), memory.predict(X), 1e-6)
+    assert_close(blocks.predict(blocked(X, 100)), blocks.predict(X), 1e-12)
 
 
 def test_single_precision_agrees_with_double():

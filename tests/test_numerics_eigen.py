@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from closeness import assert_close
 from jplay._array_api import eigh_generalized, solve_positive, whitened_rows
 from jplay.numerics.eigen import (
     is_well_conditioned,
@@ -88,7 +89,7 @@ def test_array_libraries_agree():
     expected, _ = leading_generalized_eigenvectors(a, b, 3)
     strict = [array_api_strict.asarray(matrix) for matrix in (a, b)]
     values, vectors = leading_generalized_eigenvectors(*strict, 3)
-    np.testing.assert_allclose(np.asarray(values), expected, rtol=1e-9)
+    assert_close(np.asarray(values), expected, 1e-9)
     vectors = np.asarray(vectors)
     np.testing.assert_allclose(vectors.T @ b @ vectors, np.eye(3), atol=1e-9)
 
@@ -97,18 +98,14 @@ def test_regular_helpers_agree_over_array_libraries():
     a, b = random_pair(5, 5, seed=4)
     right = np.random.default_rng(5).normal(size=(5, 2))
     strict_a, strict_b, strict_right = (array_api_strict.asarray(m) for m in (a, b, right))
-    np.testing.assert_allclose(solve_positive(b, right), np.linalg.solve(b, right), rtol=1e-8)
-    np.testing.assert_allclose(
-        np.asarray(solve_positive(strict_b, strict_right)), np.linalg.solve(b, right), rtol=1e-8
+    assert_close(solve_positive(b, right), np.linalg.solve(b, right), 1e-8)
+    assert_close(
+        np.asarray(solve_positive(strict_b, strict_right)), np.linalg.solve(b, right), 1e-8
     )
     values, vectors = (np.asarray(part) for part in eigh_generalized(strict_a, strict_b))
-    np.testing.assert_allclose(values, eigh_generalized(a, b)[0], rtol=1e-8)
+    assert_close(values, eigh_generalized(a, b)[0], 1e-8)
     np.testing.assert_allclose(vectors.T @ b @ vectors, np.eye(5), atol=1e-9)
     np.testing.assert_allclose(a @ vectors, b @ vectors * values, atol=1e-8)
     whitened = whitened_rows(b, right.T)
-    np.testing.assert_allclose(
-        whitened @ whitened.T, right.T @ np.linalg.solve(b, right), rtol=1e-8
-    )
-    np.testing.assert_allclose(
-        np.asarray(whitened_rows(strict_b, strict_right.mT)), whitened, rtol=1e-8
-    )
+    assert_close(whitened @ whitened.T, right.T @ np.linalg.solve(b, right), 1e-8)
+    assert_close(np.asarray(whitened_rows(strict_b, strict_right.mT)), whitened, 1e-8)

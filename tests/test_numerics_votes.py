@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import KNeighborsClassifier
 
+from closeness import assert_close
 from jplay.numerics.votes import (
     confidence_exponent,
     decided,
@@ -215,7 +216,7 @@ def test_strict_namespace_agrees(problem, held_votes):
     )
     strict_votes, strict_labels = xp.asarray(votes), xp.asarray(labels)
     weights = vote_weights(strict_votes, strict_labels)
-    assert_allclose(np.from_dlpack(weights), vote_weights(votes, labels), rtol=1e-9)
+    assert_close(np.from_dlpack(weights), vote_weights(votes, labels), 1e-9)
     exponent = sharpening_exponent(votes[0], labels)
     assert sharpening_exponent(strict_votes[0, ...], strict_labels) == exponent
     assert_allclose(

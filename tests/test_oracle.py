@@ -1,4 +1,10 @@
-"""Agreement with complete runs of an independent implementation."""
+"""Agreement with complete runs of an independent implementation.
+
+Stored arrays are compared under the kernels of several processors (``make test-kernels``).
+Tolerances grow with the number of steps that round: 1e-12 for the graph, 1e-8 for the start and the
+refinement of one layer, 1e-7 after an iteration over all layers, and at the end of a run 1e-6 of
+the objective and 1e-4 of the features.
+"""
 
 from functools import cache
 from pathlib import Path

@@ -363,6 +363,25 @@ def lazy(image, chunks):
     )
 
 
+def assert_same_up_to_rounding(found, whole, threshold=0.0):
+    """Compare predictions of blocks of other sizes, and return which pixels are no near tie.
+
+    The order of the sums in a product may depend on its number of rows. Probabilities are of single
+    precision; 1e-5 is ten times the largest difference on several processors.
+    """
+    rounding = 1e-5
+    found, whole = (part.compute().transpose("y", "x", "class_name") for part in (found, whole))
+    for name in ("confidence", "probabilities"):
+        np.testing.assert_allclose(found[name], whole[name], rtol=0, atol=rounding)
+    leads = np.diff(np.sort(whole.probabilities.values, axis=-1)[..., -3:], axis=-1)
+    clear = (leads > 2 * rounding).all(axis=-1)
+    clear &= np.abs(whole.confidence.values - threshold) > rounding
+    assert clear.mean() > 0.99
+    for name in ("codes", "second"):
+        np.testing.assert_array_equal(found[name].values[clear], whole[name].values[clear])
+    return clear
+
+
 def test_chunked_array_stays_lazy_and_keeps_its_place(folder, image, model):
     array = lazy(image, (17, 13, 7)).rio.write_crs(32632)
     found = predict_scene(array, model, probabilities=True, threshold=0.7)
@@ -370,10 +389,8 @@ def test_chunked_array_stays_lazy_and_keeps_its_place(folder, image, model):
     assert found.probabilities.dims == ("y", "x", "class_name")
     assert found.class_name.values.tolist() == list(NAMES.values())
     whole = predict_scene(array.compute(), model, probabilities=True, threshold=0.7)
+    assert_same_up_to_rounding(found, whole, threshold=0.7)
     for name in ("codes", "second", "confidence", "probabilities"):
-        np.testing.assert_array_equal(
-            found[name].transpose(*whole[name].dims).compute().values, whole[name].values
-        )
         for place in ("y", "x", "time"):
             np.testing.assert_array_equal(found[name][place], array[place])
     for result in (found, whole):
@@ -399,11 +416,10 @@ def test_other_chunked_arrays_of_xarray(image, model, tmp_path):
     found = predict_scene(chunked, model, probabilities=True)
     assert isinstance(found.codes.data, cubed.Array)
     whole = predict_scene(array, model, probabilities=True)
-    for name in ("codes", "second", "confidence"):
-        np.testing.assert_array_equal(found[name].compute().values, whole[name].values)
+    clear = assert_same_up_to_rounding(found, whole)
     path = map_scene(chunked, model, tmp_path / "map.tif")
     with pytest.warns(rasterio.errors.NotGeoreferencedWarning):
-        np.testing.assert_array_equal(read(path)[0], whole.codes.values)
+        np.testing.assert_array_equal(read(path)[0][clear], whole.codes.values[clear])
 
 
 def test_result_goes_through_netcdf_and_geotiff(folder, image, model, tmp_path):

@@ -8,6 +8,8 @@ import pytest
 
 yaml = pytest.importorskip("yaml", reason="workflows are written in YAML")
 
+import kernels  # noqa: E402
+
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
 HOOKS = ROOT / ".pre-commit-config.yaml"
@@ -49,7 +51,7 @@ def test_workflow_is_complete(path):
     for name, job in workflow["jobs"].items():
         assert job["runs-on"], name
         assert job["timeout-minutes"] <= 60, name
-        assert set(job.get("needs", "").split()) <= workflow["jobs"].keys(), name
+        assert set(job.get("needs", [])) <= workflow["jobs"].keys(), name
         for step in job["steps"]:
             assert ("run" in step) != ("uses" in step), step
 
@@ -73,12 +75,19 @@ def test_actions_name_a_version(path):
         )
 
 
-def test_tests_run_on_every_python_that_is_promised_and_on_three_systems():
-    matrix = load(WORKFLOWS["tests"])["jobs"]["test"]["strategy"]["matrix"]
+@pytest.mark.parametrize(
+    ("workflow", "systems"),
+    [
+        ("tests", ["ubuntu-latest", "macos-latest", "windows-latest"]),
+        ("release", ["ubuntu-latest", "ubuntu-24.04-arm", "macos-latest", "windows-latest"]),
+    ],
+)
+def test_tests_run_on_every_python_that_is_promised(workflow, systems):
+    matrix = load(WORKFLOWS[workflow])["jobs"]["test"]["strategy"]["matrix"]
     promised = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
     assert matrix["python"] == promised
     assert PROJECT["requires-python"] == f">={promised[0]}"
-    assert [name.partition("-")[0] for name in matrix["os"]] == ["ubuntu", "macos", "windows"]
+    assert matrix["os"] == systems
 
 
 def test_only_the_job_that_publishes_may_sign():
@@ -87,7 +96,7 @@ def test_only_the_job_that_publishes_may_sign():
     signing = {name for name, job in release["jobs"].items() if "permissions" in job}
     assert signing == {"publish"}
     assert release["jobs"]["publish"]["permissions"] == {"id-token": "write"}
-    assert release["jobs"]["publish"]["needs"] == "build"
+    assert release["jobs"]["publish"]["needs"] == ["build", "test"]
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
@@ -115,8 +124,9 @@ def test_hooks_call_the_repositorys_own_tools():
 
 def test_continuous_integration_calls_make_targets_that_exist():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    called = re.findall(r"^make ([\w-]+)$", script, flags=re.MULTILINE)
-    assert {"lint", "bench", "coverage", "test-minimum", "docs"} == set(called)
+    called = re.findall(r"^ *make ([\w-]+)", script, flags=re.MULTILINE)
+    expected = ["lint", "bench", "coverage", "test-kernels", "test-minimum", "test-quick", "docs"]
+    assert called == expected
     assert set(called) <= TARGETS
 
 
@@ -124,3 +134,17 @@ def test_coverage_has_a_floor_of_ninety_percent():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert settings["coverage"]["report"]["fail_under"] >= 90
     assert "subprocess" in settings["coverage"]["run"]["patch"]
+
+
+def test_tests_of_numbers_are_there():
+    for pattern in kernels.PATTERNS:
+        assert list(kernels.TESTS.glob(pattern)), pattern
+    assert kernels.EXAMPLES.is_dir()
+
+
+def test_kernels_are_named_or_refused(capsys, monkeypatch):
+    monkeypatch.setattr(kernels, "cpu_features", dict)  # a processor of another kind
+    assert kernels.main(["Pentium"]) == 2
+    assert "got ['Pentium']" in capsys.readouterr().err
+    assert kernels.main([]) == 0
+    assert capsys.readouterr().out.count("cannot run its kernels") == len(kernels.KERNELS)

@@ -9,7 +9,7 @@ MAX_FIT_SECONDS = 120.0
 """A fit that took longer is not repeated for the report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Judged:
     """What a row predicts."""
 

@@ -233,16 +233,18 @@ class ChainEstimator(ReconstructingTransformer, CallbackSupportMixin):
 
         return report
 
-    def _after_chain(self, matrix, center=0.0):
+    def _after_chain(self, matrix, center=None):
         """Matrix and offset of the map ``z -> matrix (z - center)`` after the chain.
 
-        In double precision: products of matrices with large entries cancel in single.
+        In double precision, from the first difference on: a whitener has entries in the hundreds,
+        and products of matrices with large entries cancel in single.
         """
         xp = namespace(matrix)
         matrix, components, intercept = (
-            xp.astype(array, xp.float64)
-            for array in (matrix, self.components_, self.intercept_ - center)
+            xp.astype(array, xp.float64) for array in (matrix, self.components_, self.intercept_)
         )
+        if center is not None:
+            intercept = intercept - xp.astype(center, xp.float64)
         return matrix @ components, matrix @ intercept
 
     def _rebuilt(self, Z):

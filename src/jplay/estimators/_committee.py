@@ -120,7 +120,7 @@ _MAX_THREADS = 4
 """That fit members: they share one interpreter, and sixteen took longer than four."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Member:
     """One chain, and the training samples among which it seeks neighbours."""
 
@@ -153,7 +153,7 @@ class Member:
         return self.chain.cost + self.neighbors.size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
     """Samples of a fit, those with a label first."""
 
@@ -215,7 +215,7 @@ class Plan:
     seed: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draft:
     """What one member sees; all that is drawn at random is drawn here."""
 

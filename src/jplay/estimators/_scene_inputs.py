@@ -25,7 +25,7 @@ _TILE = 256
 Slices = tuple[slice, slice]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SceneInputs:
     """Constants of a scene, with which the inputs of any part of it follow from the part.
 

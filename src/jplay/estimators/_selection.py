@@ -19,7 +19,7 @@ N_FOLDS = 5
 LAYER_CHOICES = (1, 2, 3)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """What was tried, and what was taken."""
 

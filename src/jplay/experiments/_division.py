@@ -43,7 +43,7 @@ LOADERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DividedData:
     """Samples and targets with every division of them, as index pairs."""
 

@@ -19,7 +19,7 @@ from jplay.experiments._steps import OWN, label_scores, make_classifier
 ROWS_AT_A_TIME = 20_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedRow:
     """A fitted pipeline, the features of its split, and the time the fit took."""
 

@@ -29,7 +29,7 @@ class Choice:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fold:
     """Preprocessed samples of one fold; the steps saw its training part alone."""
 

@@ -25,6 +25,7 @@ from jplay.experiments._fitted import (
 from jplay.experiments._journal import DONE, FAILED, Journal, content_key, exclusive
 from jplay.experiments._limits import OverTime, in_words, time_limit
 from jplay.experiments._protocol import choose_parameters
+from jplay.experiments._recipe import Classifier, Method, Search
 from jplay.experiments._steps import make_method, make_steps
 from jplay.numerics.metrics import AccuracyReport
 from jplay.numerics.votes import expected_calibration_error
@@ -42,8 +43,8 @@ class Cell:
     """One figure of a table: a split, a method and a classifier."""
 
     split: int
-    method: object
-    classifier: object
+    method: Method
+    classifier: Classifier
     key: str
 
 
@@ -52,8 +53,8 @@ class FitTask:
     """A fit of one method to one split and the cells that share it."""
 
     split: int
-    method: object
-    cells: tuple
+    method: Method
+    cells: tuple[Cell, ...]
     key: str
 
 
@@ -62,7 +63,7 @@ class ChoiceTask:
     """A choice of parameters on the training samples of one split."""
 
     split: int
-    search: object
+    search: Search
     key: str
 
 

@@ -20,7 +20,7 @@ class TreeSettings:
     projection_bootstrap: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CanonicalCorrelationTree:
     """A grown tree, on standardised features.
 

@@ -15,7 +15,7 @@ from jplay.datasets import draw_per_class
 _ROWS_AT_ONCE = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeatureRelevance:
     """What each original feature adds to the separation of each class."""
 
@@ -40,7 +40,7 @@ class FeatureRelevance:
         return rows / np.where(totals > 0, totals, 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RelevanceStability:
     """Overall shares of the features over refits on resampled training sets."""
 

@@ -24,7 +24,7 @@ _MAX_ROUNDS = 5  # of swaps through all chosen features
 _LEAST_VARIANCE = 1e-9  # of the variance that chosen features leave; below it is rounding
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fold:
     """Normal distributions of the classes, and samples that had no part in them."""
 
@@ -88,7 +88,7 @@ class _Fold:
         return np.log(np.exp(scores).sum(axis=1)) - own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeftOutLoss:
     """Mean of minus the log probability of left-out samples' classes, given some features."""
 
@@ -157,7 +157,7 @@ class LeftOutLoss:
         return bool(np.mean(gain) > np.std(gain) / np.sqrt(len(gain)) + 1e-12)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChoiceRules:
     """Which features may be chosen together, and what they may cost.
 

@@ -31,7 +31,7 @@ def reorthonormalize(frame: np.ndarray) -> np.ndarray:
     return 1.5 * frame - 0.5 * (frame @ frame.T) @ frame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Geodesic:
     """Shortest path on the Grassmann manifold that leaves a frame along a tangent vector.
 

@@ -44,7 +44,7 @@ def row_of_axes(axes, n_axes, *, size=(4.0, 4.0), n_columns=None):
     return axes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassLegend:
     """The classes of a figure with their names and colours."""
 

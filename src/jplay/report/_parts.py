@@ -120,7 +120,7 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Facts:
     """Names and values; ``closed`` if one has to open it first."""
 
@@ -129,7 +129,7 @@ class Facts:
     closed: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """A table that can be sorted and downloaded.
 
@@ -356,7 +356,7 @@ Part = (
 """What a section holds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Section:
     """Parts under a heading, which the navigation lists."""
 
@@ -393,7 +393,7 @@ class Provenance:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Report:
     """A page of parts, in one HTML file that loads nothing from anywhere.
 

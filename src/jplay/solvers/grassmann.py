@@ -28,7 +28,7 @@ class SearchStatus(Enum):
     STOPPED = "a callback asked to stop"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SearchStep:
     """What a callback gets to know after every accepted step."""
 
@@ -38,7 +38,7 @@ class SearchStep:
     gain: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SearchResult:
     """Where a search ended, after how many steps, and why."""
 
@@ -47,7 +47,7 @@ class SearchResult:
     status: SearchStatus
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Trial:
     t: float
     frame: np.ndarray

@@ -27,7 +27,7 @@ _START_RIDGE = 1e-3  # of the regressions that give the gradient start
 _START_SHRINKAGE = 0.75  # share of the dimensions that each of them keeps
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelSamples:
     """Samples, their targets, and which of them are kernel centres.
 
@@ -87,7 +87,7 @@ class Criterion(Protocol):
     def evaluator(self, settings: KernelSettings) -> Evaluation: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SubspaceResult:
     """The best subspace, the settings chosen at it, and how the search ended."""
 

@@ -21,7 +21,7 @@ from jplay.solvers.grassmann import Evaluation
 from jplay.solvers.information import Choice, KernelSamples, KernelSettings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Bases:
     """Bases at the samples for one subspace: dependence ``K_z o (K_y - mean K_y)`` and Gram."""
 
@@ -100,7 +100,7 @@ def information_derivative(
     return density_slopes.T @ samples.X / len(samples.X)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuadraticCriterion:
     """Direct estimate of the derivative of quadratic mutual information.
 

@@ -12,7 +12,7 @@ from jplay.numerics.reconstruction import reconstruction_residuals
 from jplay.numerics.scatter import centring_noise, local_scatters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SpectralResult:
     """Eigenvectors as rows of ``components``, with their eigenvalues and the mean of the samples.
 

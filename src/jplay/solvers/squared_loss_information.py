@@ -21,7 +21,7 @@ def _add_to_diagonal(matrix: np.ndarray, value: float) -> np.ndarray:
     return matrix
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Sums:
     """Sums over samples from which ``H`` and ``h`` follow; those of a part can be taken away."""
 
@@ -94,7 +94,7 @@ def information_and_gradient(
     return information, weighted_pair_products(weights, Z, Z_centers, X, X_centers)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SquaredLossCriterion:
     """Least-squares estimate of squared-loss mutual information.
 
