@@ -11,9 +11,9 @@ from types import NoneType
 
 import numpy as np
 import pytest
-from jplay.solvers.moments import Moments
 
 import jplay
+from jplay.core.samples import Moments
 
 PACKAGE = Path(jplay.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jplay import JPlay, LiftedJPlay
 from jplay.datasets import split_per_class
-from jplay.estimators._lifted_chain import View, coordinate_basis, mean_kernel, with_landmarks
+from jplay.estimators.lifted_chain import View, coordinate_basis, mean_kernel, with_landmarks
 from jplay.numerics.votes import expected_calibration_error
 
 

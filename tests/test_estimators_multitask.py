@@ -90,7 +90,7 @@ def test_every_mark_of_a_missing_class_means_the_same(mark):
     assert task.type == "classification"
     assert_array_equal(task.rows, np.flatnonzero(~HIDDEN))
     assert_array_equal(task.y, Y[~HIDDEN])
-    assert task.y.dtype.type == "i"
+    assert task.y.dtype.kind == "i"
 
 
 def test_signs_are_classes_and_numbers_below_zero_are_targets():

@@ -20,7 +20,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from jplay import JPlay, SpatialJPlay
 from jplay.datasets import make_hyperspectral_scene, registry, split_per_class
-from jplay.estimators._scene_inputs import scene_inputs, unit_maximum
+from jplay.estimators.scene_inputs import scene_inputs, unit_maximum
 from jplay.exceptions import MissingDependencyError
 from jplay.experiments import (
     Experiment,

@@ -1,11 +1,12 @@
-r"""The fast solver: one loop that moves all projections together.
+"""The fast solver: one loop that moves all projections together.
 
 The published solver solves every layer problem to the end, many times over (:mod:`.paper`). Here
 each iteration makes one pass over the samples, which updates the splits of the constraints
 (:class:`.samples.ConstraintSplit`), then computes the label projection and the objective from
-second moments (:mod:`.objective`), and steps on every projection (:mod:`.step`). The penalty parameter
-grows until features and constraints agree; a last repair (:mod:`.repair`) makes the chain exactly
-feasible. One problem or a stack of problems, along leading axes, runs through the same loop.
+second moments (:mod:`.objective`), and steps on every projection (:mod:`.step`). The penalty
+parameter grows until features and constraints agree; a last repair (:mod:`.repair`) makes the
+chain exactly feasible. One problem or a stack of problems, along leading axes, runs through the
+same loop.
 """
 
 from collections.abc import Sequence

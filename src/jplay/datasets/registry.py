@@ -43,7 +43,7 @@ class DataFile:
         return f"{self.stems[0]}{self.suffixes[0]}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Baseline:
     """Figure that a nearest-neighbor classifier reaches on intact data.
 

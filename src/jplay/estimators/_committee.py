@@ -16,8 +16,8 @@ from jplay.core.arrays import Array, is_numpy, like, namespace, rows_of, to_nump
 from jplay.core.objective import Objective, Ridge
 from jplay.core.targets import encode_targets, put_classes_like
 from jplay.core.threads import available_threads, sample_threads
-from jplay.estimators._additive_chain import AdditiveChain, additive_chain
-from jplay.estimators._lifted_chain import (
+from jplay.estimators.additive_chain import AdditiveChain, additive_chain
+from jplay.estimators.lifted_chain import (
     Lift,
     LiftedChain,
     View,

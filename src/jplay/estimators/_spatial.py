@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from jplay.estimators._committee import JPlayCommittee
-from jplay.estimators._scene_inputs import scene_inputs, tiles
+from jplay.estimators.scene_inputs import scene_inputs, tiles
 from jplay.numerics.places import class_counts, deal
 from jplay.numerics.spatial import guided_filter
 from jplay.numerics.votes import confidence_exponent, sharpened

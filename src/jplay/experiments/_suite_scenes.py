@@ -14,7 +14,7 @@ from jplay.datasets import fetch_indian_pines
 from jplay.datasets.readers import read_arrays
 from jplay.datasets.registry import benchmark_file
 from jplay.estimators import JPlay, SpatialJPlay
-from jplay.estimators._scene_inputs import scene_inputs, unit_maximum
+from jplay.estimators.scene_inputs import scene_inputs, unit_maximum
 from jplay.numerics.spatial import restricted, smoother, sum_of_graphs
 
 DISJOINT_MASK = "indian_pines/indianpines_disjoint_dset.mat"

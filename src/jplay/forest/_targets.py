@@ -22,7 +22,7 @@ def entropy_table(n_samples):
     return counts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassTargets:
     """One class per sample; the gain is the information gain in nats times the samples."""
 
@@ -76,7 +76,7 @@ class ClassTargets:
         return gains - (n_log_n[left] + n_log_n[n_rows - left] - n_log_n[n_rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LabelTargets:
     """Any number of labels per sample; the gains of the labels add up."""
 

@@ -11,7 +11,7 @@ from jplay._array_api import to_numpy
 from jplay._files import atomic_path
 from jplay._optional import import_optional
 from jplay.estimators import JPlay, JPlayCommittee, LiftedJPlay, MultiLabelJPlay
-from jplay.estimators._additive_chain import AdditiveChain
+from jplay.estimators.additive_chain import AdditiveChain
 from jplay.numerics.votes import LEAST_NEIGHBOR_VOTE, LEAST_VOTE
 from jplay.persistence._collapsed import collapse_model, norm_and_classifier
 from jplay.persistence._model import as_trained_model

@@ -38,12 +38,11 @@ class ColumnSplit:
     r"""Split of the first projection that carries a penalty on its columns, and its dual.
 
     The penalty :math:`\sum_j t_j \|\theta_j\|` makes whole columns zero: features that the
-    chain does not use. As for the features of the samples, with the split :math:`S` and the scaled dual
-    :math:`D`, :math:`V = \Theta_1 - D`, :math:`S = \mathrm{prox}(V)` and
-    :math:`D \leftarrow S - V`.
-    Splits of features weigh a projection by ``A``; the mean eigenvalue of ``A`` times the penalty
-    parameter makes this one as strong on average. It is larger if columns would otherwise lose more
-    than a third of their typical length in the first step.
+    chain does not use. As for the features of the samples, with the split :math:`S` and the scaled
+    dual :math:`D`, :math:`V = \Theta_1 - D`, :math:`S = \mathrm{prox}(V)` and
+    :math:`D \leftarrow S - V`. Splits of features weigh a projection by ``A``; the mean eigenvalue
+    of ``A`` times the penalty parameter makes it as strong on average. It is larger if columns
+    would otherwise lose more than a third of their typical length in the first step.
     """
 
     def __init__(self, problem: Problem, penalty: np.ndarray, theta: Array) -> None:
