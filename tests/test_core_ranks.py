@@ -247,7 +247,40 @@ def test_memory_does_not_grow_with_the_square_of_the_features(make):
     assert peak < 60 * X.nbytes
 
 
+def test_many_samples_are_not_copied():
+    """Scaled rows are formed when they are needed: a fit takes less than its samples do."""
+    n_samples, n_features = 180_000, 100
+    X = np.random.default_rng(0).random((n_samples, n_features))
+    y = np.arange(n_samples) % 2
+    path = scipy.sparse.diags_array(
+        [np.ones(n_samples - 1)] * 2, offsets=[-1, 1], shape=(n_samples, n_samples)
+    ).tocsr()
+    model = JPlay(2, graph=path, decision="projection", solver=FastSchedule(max_iter=1))
+    tracemalloc.start()
+    try:
+        with pytest.warns(ConvergenceWarning):
+            model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.9 * X.nbytes
+
+
 # How a fit ends.
+
+
+def test_threads_of_blas_are_restored_after_a_fit():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def threads():
+        found = threadpoolctl.ThreadpoolController().select(user_api="blas").info()
+        return [library["num_threads"] for library in found]
+
+    X, y = oracle.make_classes(60)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = threads()
+        JPlay(2, graph=GRAPH).fit(X, y)
+        assert threads() == before
 
 
 @pytest.mark.parametrize("solver", [FastSchedule(tol=1e-9), PaperSchedule(tol=1e-12, max_iter=4)])
