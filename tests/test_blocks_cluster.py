@@ -7,10 +7,9 @@ import signal
 import numpy as np
 import pytest
 
+import core_oracle as oracle
 from jplay import FastSchedule, HeatGraph, JPlay
 from jplay.blocks import partition_affinity
-from jplay.numerics.rows import formed
-from jplay.problems.first_layer import scaling_form
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -84,7 +83,7 @@ def assert_same_fit(model, reference, atol):
 
 def reference_fit(X, y, rows, graph=GRAPH, **settings):
     sizes = [rows] * (len(X) // rows)
-    affinity = partition_affinity(formed(X, scaling_form(X, "standard")), sizes, graph)
+    affinity = partition_affinity(oracle.scaled(X), sizes, graph)
     return JPlay(**settings | {"graph": affinity}).fit(X, y)
 
 

@@ -179,7 +179,10 @@ def test_curves_hardly_depend_on_a_monotone_scale_of_a_feature():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 3
     X = rng.normal(size=(200, 5)) + 2 * rng.normal(size=(3, 5))[y]
-    straight, bent = additive().fit(X, y).predict(X), additive().fit(np.exp(X), y).predict(np.exp(X))
+    straight, bent = (
+        additive().fit(X, y).predict(X),
+        additive().fit(np.exp(X), y).predict(np.exp(X)),
+    )
     assert np.mean(straight == bent) > 0.95
 
 
