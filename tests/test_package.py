@@ -1,3 +1,4 @@
+import ast
 import re
 import subprocess
 import sys
@@ -27,7 +28,10 @@ def test_the_core_loads_nothing_heavy_but_scikit_learn():
         "import sys, jplay.core.solver, jplay.core.paper;"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
-    assert run_python(code) == "[]"
+    assert set(ast.literal_eval(run_python(code))) <= {
+        "sklearn",
+        "pandas",
+    }  # which scikit-learn loads
 
 
 @pytest.mark.parametrize("name", ["JPlay", "AutoRULe", "LPP"])
@@ -49,7 +53,7 @@ def test_all_estimators_are_public_names():
 
 
 FOLDER = Path(jplay.__file__).parent
-INNER = {"numerics", "palette", "problems", "solvers"}
+INNER = {"core", "numerics", "palette", "solvers"}
 """Modules that come without a promise."""
 SUBPACKAGES = sorted(
     ({path.parent.name for path in FOLDER.glob("*/__init__.py")} - INNER)

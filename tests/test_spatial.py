@@ -14,8 +14,8 @@ from sklearn.svm import LinearSVC
 from jplay import JPlayCommittee, SpatialJPlay
 from jplay.core.graph import weight_by_features
 from jplay.datasets import make_hyperspectral_scene
-from jplay.estimators.lifted_chain import supervised_view
 from jplay.estimators._spatial import _folds_of_places
+from jplay.estimators.lifted_chain import supervised_view
 from jplay.estimators.stages import StageData
 from jplay.numerics.spatial import (
     guided_filter,

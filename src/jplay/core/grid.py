@@ -46,14 +46,18 @@ def minimize_grid(
     results : list over folds of lists over objectives
         ``None`` for a problem that diverged.
     """
-    stack = stack_folds(folds, layer_sizes[0])
+    starts = [
+        fold.start if objectives[0].nonnegative else fold.start_with_intercepts for fold in folds
+    ]
+    stack = stack_folds(folds, [start[: layer_sizes[0], :] for start in starts])
     n_settings = count_together(stack, layer_sizes)
     results: list[list[SolverResult | None]] = [[] for _ in folds]
     for first in range(0, len(objectives), n_settings):
         objective = stack_objectives(objectives[first : first + n_settings], stack.moments.gram)
         start = stack.start + 0 * objective.alpha
         problem = replace(stack)
-        problem.__dict__["start"] = start  # the same for every setting of a fold
+        # The same for every setting of a fold.
+        problem.__dict__.update(start=start, start_with_intercepts=start)
         flat = finish(
             problem, objective, options, iterate(problem, layer_sizes, objective, options)
         )
@@ -85,7 +89,7 @@ def stack_objectives(objectives: Sequence[Objective], reference: Array) -> Objec
     )
 
 
-def stack_folds(folds: Sequence[Problem], n_out: int) -> Problem:
+def stack_folds(folds: Sequence[Problem], starts: Sequence[Array]) -> Problem:
     """Return the problems of all folds as a stack with the axes (n_folds, 1)."""
     xp = namespace(folds[0].moments.gram)
     parts = [[block.load() for block in fold.samples.blocks] for fold in folds]
@@ -108,7 +112,7 @@ def stack_folds(folds: Sequence[Problem], n_out: int) -> Problem:
     moments = replace(moments, n_samples=like(counts.reshape(-1, 1, 1, 1), moments.gram))
     edges = GraphMoments(pad_stack([fold.edges.laplacian_gram for fold in folds]), None, None, None)
     stack = Problem(samples, moments, edges, folds[0].transform)
-    stack.__dict__["start"] = pad_stack([fold.start[:n_out, :] for fold in folds])
+    stack.__dict__["start"] = pad_stack(starts)
     return stack
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from jplay.core.arrays import Array, inner, multiply_chain, namespace, to_numpy
+from jplay.core.arrays import Array, inner, like, multiply_chain, namespace, to_numpy
 from jplay.core.checks import raise_if_collapsed
 from jplay.core.objective import (
     Objective,
@@ -194,7 +194,7 @@ def iterate(
 ) -> Iterations:
     """Run the loop from a start until a stopping rule applies to every problem."""
     n_samples, (A, M, labels) = problem.moments.n_samples, problem.quadratics
-    thetas = list(start or [start_first_layer(problem, layer_sizes[0])])
+    thetas = list(start or [start_first_layer(problem, layer_sizes[0], objective)])
     preconditioner = build_preconditioner(A, M, labels)
     split = ConstraintSplit(
         problem.samples, objective.nonnegative, objective.unit_ball, options.relaxation
@@ -267,11 +267,13 @@ def iterate(
     raise AssertionError  # `count` does not end
 
 
-def start_first_layer(problem: Problem, n_out: int) -> Array:
+def start_first_layer(problem: Problem, n_out: int, objective: Objective) -> Array:
     """Return locality preserving projections, scaled into the unit ball."""
-    theta = problem.start[..., :n_out, :]
+    # Non-negativity moves the intercepts; without it they would stay at the saddle point zero.
+    start = problem.start if objective.nonnegative else problem.start_with_intercepts
+    theta = start[..., :n_out, :]
     if theta.shape[-2] < n_out:
-        theta = namespace(theta).asarray(pad_rows(theta, n_out))
+        theta = like(pad_rows(to_numpy(theta), n_out), theta)
     return scale_into_ball(theta, problem.moments.gram, problem.moments.n_samples)
 
 

@@ -15,10 +15,10 @@ from jplay.core.blocked import check_rows, is_in_blocks
 from jplay.core.objective import Objective, Ridge
 from jplay.core.solver import FastSolver
 from jplay.core.targets import encode_targets
-from jplay.estimators.band_path import Selector
 from jplay.estimators._chain import prepare_problem
 from jplay.estimators._linear import float_dtypes, warn_if_not_converged
 from jplay.estimators._rowwise import by_rows
+from jplay.estimators.band_path import Selector
 from jplay.numerics.feature_choice import ChoiceRules
 
 

@@ -16,6 +16,9 @@ from jplay.core.arrays import Array, is_numpy, like, namespace, rows_of, to_nump
 from jplay.core.objective import Objective, Ridge
 from jplay.core.targets import encode_targets, put_classes_like
 from jplay.core.threads import available_threads, sample_threads
+from jplay.estimators._linear import float_dtypes
+from jplay.estimators._outputs import OutputClassifier
+from jplay.estimators._rowwise import by_rows
 from jplay.estimators.additive_chain import AdditiveChain, additive_chain
 from jplay.estimators.lifted_chain import (
     Lift,
@@ -26,9 +29,6 @@ from jplay.estimators.lifted_chain import (
     supervised_view,
     with_landmarks,
 )
-from jplay.estimators._linear import float_dtypes
-from jplay.estimators._outputs import OutputClassifier
-from jplay.estimators._rowwise import by_rows
 from jplay.estimators.stages import StageData, merge_labels, round_to_single
 from jplay.numerics.kernels import squared_distances
 from jplay.numerics.lift import landmark_indices

@@ -23,10 +23,10 @@ from jplay.core.graph import HeatGraph
 from jplay.core.objective import Objective, Ridge
 from jplay.core.problem import prepare
 from jplay.core.targets import encode_targets, put_classes_like
-from jplay.estimators.lifted_chain import Lift, View, lifted_chain, with_landmarks
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import ScoreClassifier
 from jplay.estimators._rowwise import by_rows
+from jplay.estimators.lifted_chain import Lift, View, lifted_chain, with_landmarks
 from jplay.estimators.stages import StageData, merge_labels
 from jplay.numerics.lift import landmark_indices
 from jplay.numerics.votes import softmax
