@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from jplay._archives import check_archive, check_expansion, check_shapes
+from jplay._hdf5 import open_hdf5
 from jplay._optional import import_optional
 from jplay.exceptions import CorruptFileError, MissingDependencyError
 
@@ -113,8 +114,7 @@ def is_mat73(path):
 
 
 def _read_mat73(path):
-    h5py = import_optional("h5py", feature="Reading MATLAB 7.3 files", extra="data")
-    with h5py.File(path, "r") as file:
+    with open_hdf5(path, extra="data") as file:
         arrays = {name: item for name, item in file.items() if _is_array(item)}
         needed = sum(item.size * item.dtype.itemsize for item in arrays.values())
         check_expansion(path, needed, path.stat().st_size, SMALL_FILE_BYTES)
