@@ -1,5 +1,6 @@
 """Open image files of the formats in which scenes come."""
 
+import math
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from jplay._archives import SMALL_FILE_BYTES, check_expansion, check_table
 from jplay._hdf5 import open_hdf5
 from jplay._optional import import_optional
 from jplay.exceptions import CorruptFileError, MissingDependencyError
 from jplay.raster._scene import Scene
 from jplay.raster._vrt import check_virtual
+from jplay.raster._zarr import check_zarr
 
 _THINNED_CACHE_BYTES = 64 * 2**20
 _DRIVERS = {".img": "HFA", ".jp2": "JP2OpenJPEG", ".vrt": "VRT"}
@@ -157,6 +160,7 @@ def _open_raster(path, variable):
             check_virtual(data_path)
         with open_raster(data_path, driver) as dataset:
             facts = _raster_facts(dataset)
+            unpacked = _block_bytes(dataset)
             several = bool(dataset.subdatasets)
         thinned = close = None
         if header is not None and header.image is not None:
@@ -177,6 +181,8 @@ def _open_raster(path, variable):
             f"'{path}' holds several images. Extract the one you want, for example with "
             "gdal_translate."
         )
+    if driver != "VRT":  # its blocks are those of other files
+        check_table(data_path, unpacked)
     if header is not None:
         facts = facts | header.facts(facts["n_bands"])
     for name, value in sidecar_facts(data_path).items():
@@ -195,6 +201,15 @@ def _open_raster(path, variable):
         _read_thinned=thinned,
         **facts,
     )
+
+
+def _block_bytes(dataset):
+    """Memory of the largest block that GDAL unpacks at a time, of all bands if they alternate."""
+    pixels = max(math.prod(shape) for shape in dataset.block_shapes)
+    n_bands = dataset.count if str(dataset.interleaving).endswith("pixel") else 1
+    name = dataset.dtypes[0]
+    itemsize = 8 if name.startswith("complex_int") else np.dtype(name).itemsize
+    return pixels * n_bands * itemsize
 
 
 def _read_thinned(path, driver, block, bands, step):
@@ -428,6 +443,7 @@ def _hdf5_dataset(file, phony_dims=None, **options):
 
 def _open_zarr(path, variable):
     import_optional("zarr", feature="Reading Zarr stores", extra="raster")
+    check_zarr(path)
     opener = partial(
         _xarray().open_dataset, path, engine="zarr", consolidated=None, decode_coords="all"
     )
@@ -448,8 +464,20 @@ def _open_dataset(path, variable, opener):
         ) from error
     images = {str(name): array for name, array in dataset.items() if _is_image(array)}
     array = _pick(path, images, variable)
+    _check_chunks(path, array)
     scene = _from_array(array, name=str(path), dataset=dataset)
     return _closed_by(scene, dataset.close)
+
+
+def _check_chunks(path, array):
+    """Refuse an image whose chunks, which are unpacked as a whole, take too much memory."""
+    encoding = array.encoding
+    sizes = encoding.get("chunksizes") or encoding.get("chunks") or ()
+    size = math.prod(sizes) * array.dtype.itemsize if sizes else 0
+    if path.is_dir():
+        check_expansion(path, size, 0, SMALL_FILE_BYTES)
+    else:
+        check_table(path, size)
 
 
 def _is_image(array):
@@ -489,6 +517,7 @@ def _open_matlab(path, variable):
         raise CorruptFileError(f"'{path}' cannot be read as MATLAB 7.3 ({error}).") from error
     images = {str(name): array for name, array in dataset.items() if _is_image(array)}
     array = _pick(path, images, variable)
+    _check_chunks(path, array)
     # MATLAB stores columns first, so HDF5 shows every axis in reverse.
     renamed = array.rename(dict(zip(array.dims, ("band", "x", "y"), strict=True)))
     return _closed_by(_from_array(renamed, name=str(path)), dataset.close)
