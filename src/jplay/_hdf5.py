@@ -65,6 +65,7 @@ def _reason_against(root: Any, h5py: Any) -> str | None:
     """Why a file is refused, if it is; each object is visited once, whatever links to it."""
     pending = [h5py.h5g.open(root, b"/")]
     known: set[int] = set()
+    groups = {h5py.h5o.get_info(root).addr}
     n_links = 0
     while pending:
         group = pending.pop()
@@ -86,12 +87,18 @@ def _reason_against(root: Any, h5py: Any) -> str | None:
             # A soft link leads to an object that is reached otherwise, or to none.
             if kind not in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT) or b"/" in name:
                 return _ELSEWHERE
+            if kind == h5py.h5l.TYPE_HARD and address in groups:
+                return (
+                    "has a group to which several links lead, and which readers would follow "
+                    "again and again. Copy the arrays to another file."
+                )
             if kind == h5py.h5l.TYPE_SOFT or address in known:
                 continue
             known.add(address)
             item = h5py.h5o.open(group, name)
             if isinstance(item, h5py.h5g.GroupID):
                 pending.append(item)
+                groups.add(address)
             elif isinstance(item, h5py.h5d.DatasetID):
                 storage = item.get_create_plist()
                 if storage.get_external_count() or storage.get_layout() == h5py.h5d.VIRTUAL:
