@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from jplay._fitting import stores_at_end
 from jplay.estimators._linear import (
     ReconstructingTransformer,
     validated_samples,
@@ -107,6 +108,7 @@ class AutoRULe(ReconstructingTransformer, BaseEstimator):
         self.constraints = constraints
         self.reconstruction = reconstruction
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the projection.

@@ -21,6 +21,7 @@ from jplay._array_api import (
     rows_of,
     to_numpy,
 )
+from jplay._fitting import stores_at_end
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import OutputClassifier
 from jplay.estimators._rowwise import by_rows
@@ -427,6 +428,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the members and weigh their votes.

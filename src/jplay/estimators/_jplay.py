@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay._array_api import like, namespace
+from jplay._fitting import stores_at_end
 from jplay.blocks.containers import is_in_blocks
 from jplay.estimators._chain import CHAIN_CONSTRAINTS, ChainEstimator
 from jplay.estimators._linear import float_dtypes
@@ -201,6 +202,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         self.scaling = scaling
         self.whiten = whiten
 
+    @stores_at_end
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from jplay._array_api import is_numpy, to_numpy
+from jplay._fitting import stores_at_end
 from jplay.blocks.graph import HeatGraph
 from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import ScoreClassifier
@@ -145,6 +146,7 @@ class LiftedJPlay(
         self.unlabelled = unlabelled
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the metric, the similarities and the subspace.

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from jplay._array_api import like, namespace, to_numpy
+from jplay._fitting import stores_at_end
 from jplay.blocks.containers import is_in_blocks
 from jplay.estimators._chain import CHAIN_CONSTRAINTS, ChainEstimator
 from jplay.estimators._linear import float_dtypes
@@ -167,6 +168,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         self.solver = solver
         self.scaling = scaling
 
+    @stores_at_end
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

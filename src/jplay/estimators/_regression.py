@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from jplay._array_api import like
+from jplay._fitting import stores_at_end
 from jplay.blocks.containers import is_in_blocks
 from jplay.estimators._chain import CHAIN_CONSTRAINTS, ChainEstimator
 from jplay.estimators._linear import float_dtypes
@@ -120,6 +121,7 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         self.solver = solver
         self.scaling = scaling
 
+    @stores_at_end
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from jplay._array_api import like
+from jplay._fitting import stores_at_end
 from jplay._optional import import_optional
 from jplay.estimators._jplay import JPlay
 from jplay.problems import described, solve_batch
@@ -111,6 +112,7 @@ class JPlaySearchCV(BaseSearchCV):
         self.param_grid = param_grid
         self.device = device
 
+    @stores_at_end
     def fit(self, X: Any, y: Any, *, progress: Any = None) -> Self:
         """Search, then fit the best setting on all samples.
 

@@ -14,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
+from jplay._fitting import stores_at_end
 from jplay.forest._targets import ClassTargets, LabelTargets
 from jplay.forest._tree import TreeSettings, grow_tree
 
