@@ -174,6 +174,7 @@ class CanonicalCorrelationForestClassifier(CallbackSupportMixin, ClassifierMixin
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
         """Grow the forest.
