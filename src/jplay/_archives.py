@@ -1,11 +1,13 @@
 """Sizes of compressed files, known before anything of them is unpacked.
 
 A few kilobytes can unpack to gigabytes. An archive says how large its entries are, and an array's
-header how much memory it takes, so that a file which would fill the memory is refused unread.
+header how much memory it takes, so that a file which would fill the memory is refused unread. All
+readers have the limit of :func:`check_expansion`.
 """
 
 import io
 import math
+import os
 import zipfile
 from collections.abc import Iterable
 from typing import Any
@@ -15,6 +17,10 @@ import numpy as np
 EXPANSION = 50
 """Times its size on disk that a file may take in memory. Dense numbers do not shrink to a fiftieth;
 what does is all but empty and can be stored without compression."""
+SMALL_FILE_BYTES = 256 * 2**20
+"""Memory that a table or an image may take, whatever its size on disk."""
+LIMIT_VARIABLE = "JPLAY_MAX_UNPACKED_MIB"
+"""Environment variable that raises the limit of all files, in MiB."""
 
 
 def check_expansion(path: Any, unpacked: int, stored: int, allowed: int) -> None:
@@ -29,13 +35,22 @@ def check_expansion(path: Any, unpacked: int, stored: int, allowed: int) -> None
     allowed : int
         Bytes that any file may take.
     """
-    limit = max(allowed, EXPANSION * stored)
+    raised = os.environ.get(LIMIT_VARIABLE, "0")
+    if not raised.isdecimal():
+        raise ValueError(f"`{LIMIT_VARIABLE}` should be a whole number of MiB, got {raised!r}.")
+    limit = max(allowed, EXPANSION * stored, int(raised) * 2**20)
     if unpacked > limit:
         raise ValueError(
             f"'{path}' unpacks to {unpacked / 2**20:,.0f} MiB, more than the "
-            f"{limit / 2**20:,.0f} MiB that a file of its size may take. It was not read; store it "
-            "without compression if it is yours."
+            f"{limit / 2**20:,.0f} MiB that a file of its size may take. It was not read; if it is "
+            f"yours, store it without compression, or set the environment variable "
+            f"{LIMIT_VARIABLE} to {math.ceil(unpacked / 2**20)}."
         )
+
+
+def check_table(path: Any, unpacked: int) -> None:
+    """Refuse a table or an image of which so many bytes would be in memory at a time."""
+    check_expansion(path, unpacked, os.stat(path).st_size, SMALL_FILE_BYTES)
 
 
 def check_archive(path: Any, archive: zipfile.ZipFile, stored: int, allowed: int) -> None:

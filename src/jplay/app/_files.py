@@ -4,14 +4,14 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from jplay._optional import import_optional
-
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".npz")
-SCENE_SUFFIXES = (
+RASTER_SUFFIXES = (
     *(".hdr", ".img", ".dat", ".bil", ".bip", ".bsq", ".raw", ".tif", ".tiff", ".jp2"),
+)
+SCENE_SUFFIXES = (
+    *RASTER_SUFFIXES,
     *(".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5", ".mat", ".zarr"),
 )
-_HDF_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MAX_LISTED = 500
 
 
@@ -68,38 +68,14 @@ def check_source(path):
             raise ValueError(f"'{path.name}' has links to other files. Copy what they point to.")
         return
     with path.open("rb") as file:
-        start = file.read(16)
-    if start.lstrip()[:4] in (b"<VRT", b"<OGR"):
+        start = file.read(512)
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:4] in (b"<VRT", b"<OGR"):
         raise ValueError(f"'{path.name}' refers to other files. Open those instead.")
-    if start.startswith(_HDF_SIGNATURE):
-        _check_links(path)
-
-
-def _check_links(path):
-    """Refuse an HDF5 file whose parts are stored in other files."""
-    h5py = import_optional("h5py", feature="Reading HDF5 files", extra="app")
-
-    def has_link(group):
-        for name in group:
-            if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
-                return True
-            item = group[name]
-            if isinstance(item, h5py.Dataset):
-                if item.external or item.is_virtual:
-                    return True
-            elif has_link(item):
-                return True
-        return False
-
-    try:
-        with h5py.File(path, "r") as file:
-            linked = has_link(file)
-    except (OSError, KeyError, RuntimeError, RecursionError) as error:
-        raise ValueError(f"'{path.name}' cannot be read as HDF5 ({error}).") from error
-    if linked:
-        raise ValueError(
-            f"'{path.name}' refers to other files. Write it as one file, for example with h5repack."
-        )
+    # A header, a data file and what else belongs to the image have the first part of its name.
+    for entry in path.parent.iterdir() if suffix in RASTER_SUFFIXES else ():
+        belongs = entry.name == path.stem or entry.name.startswith(f"{path.stem}.")
+        if belongs and not entry.resolve().is_relative_to(path.parent):
+            raise ValueError(f"'{entry.name}' is a link out of its folder. Copy what it points to.")
 
 
 def safe_name(name):

@@ -1,18 +1,21 @@
 """Read arrays from the file formats in which people keep these data sets."""
 
 import re
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 
-from jplay._archives import check_archive, check_expansion, check_shapes
+from jplay._archives import SMALL_FILE_BYTES, check_archive, check_shapes, check_table
+from jplay._hdf5 import open_hdf5
 from jplay._optional import import_optional
 from jplay.datasets.line_ends import warn_if_converted
 from jplay.exceptions import CorruptFileError, MissingDependencyError
 
-SMALL_FILE_BYTES = 256 * 2**20
-"""Memory that the arrays of any file may take; those of larger files in proportion."""
+_PIECE_BYTES = 2**20
+_MAT_COMPRESSED = 15
 
 
 def read_arrays(path, *, examine_bytes=True):
@@ -114,9 +117,31 @@ def _read_mat(path):
         return _read_mat73(path)
     from scipy.io import loadmat, whosmat
 
+    _check_compressed(path)
     shapes = [shape for _, shape, _ in whosmat(path)]
     check_shapes(path, shapes, path.stat().st_size, SMALL_FILE_BYTES)
     return loadmat(path)
+
+
+def _check_compressed(path):
+    """Refuse a MATLAB file of version 5 to 7 by what is compressed in it, shapes may lie."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        order = {b"IM": "<", b"MI": ">"}.get(file.read(128)[126:])
+        if order is None:
+            return  # of version 4, which compresses nothing
+        total = 0
+        while len(tag := file.read(8)) == 8:
+            kind, length = struct.unpack(f"{order}II", tag)
+            end = min(size, file.tell() + length)
+            stream = zlib.decompressobj()
+            while kind == _MAT_COMPRESSED and file.tell() < end and not stream.eof:
+                piece = file.read(min(_PIECE_BYTES, end - file.tell()))
+                while piece and not stream.eof:
+                    total += len(stream.decompress(piece, _PIECE_BYTES))
+                    piece = stream.unconsumed_tail
+                    check_table(path, total)
+            file.seek(end)
 
 
 def is_mat73(path):
@@ -126,11 +151,10 @@ def is_mat73(path):
 
 
 def _read_mat73(path):
-    h5py = import_optional("h5py", feature="Reading MATLAB 7.3 files", extra="data")
-    with h5py.File(path, "r") as file:
+    with open_hdf5(path, extra="data") as file:
         arrays = {name: item for name, item in file.items() if _is_array(item)}
         needed = sum(item.size * item.dtype.itemsize for item in arrays.values())
-        check_expansion(path, needed, path.stat().st_size, SMALL_FILE_BYTES)
+        check_table(path, needed)
         # MATLAB stores columns first, so HDF5 shows every axis in reverse.
         return {name: np.asarray(item).T for name, item in arrays.items()}
 
@@ -141,7 +165,9 @@ def _is_array(item):
 
 def _read_tiff(path):
     tifffile = import_optional("tifffile", feature="Reading TIFF files", extra="data")
-    return {path.stem: tifffile.imread(path)}
+    with tifffile.TiffFile(path) as file:
+        check_table(path, max(series.nbytes for series in file.series))
+        return {path.stem: file.asarray()}
 
 
 def _read_npy(path):

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 
+from jplay._fitting import stores_at_end
 from jplay.core.arrays import namespace
 from jplay.core.checks import choose_layer_sizes, raise_if_collapsed
 from jplay.core.objective import Objective
@@ -101,6 +102,7 @@ class AutoRULe(ReconstructingTransformer, BaseEstimator):
         self.constraints = constraints
         self.reconstruction = reconstruction
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the projection.

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.core.blocked import check_rows, is_in_blocks
 from jplay.core.objective import Objective, Ridge
 from jplay.core.solver import FastSolver
@@ -157,6 +158,7 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
         self.solver = solver
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Choose bands.

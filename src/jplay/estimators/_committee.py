@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from jplay._fitting import stores_at_end
 from jplay.core.arrays import Array, is_numpy, like, namespace, rows_of, to_numpy
 from jplay.core.objective import Objective, Ridge
 from jplay.core.targets import encode_targets, put_classes_like
@@ -416,6 +417,7 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the members and weigh their votes.

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.core.blocked import check_in_host_memory
 from jplay.core.targets import encode_targets
 from jplay.estimators._committee import JPlayCommittee
@@ -110,6 +111,7 @@ class CrossSensorJPlay(ClassifierMixin, BaseEstimator):
         self.n_taught = n_taught
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, X_rich: Any = None) -> Self:
         """Learn from both sensors.

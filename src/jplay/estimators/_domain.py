@@ -17,6 +17,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.core.blocked import check_in_host_memory
 from jplay.core.graph import HeatGraph
 from jplay.core.targets import encode_targets
@@ -98,6 +99,7 @@ class DomainJPlay(
         self.estimator = estimator
         self.n_rounds = n_rounds
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:
         """Learn from a labelled source and a target.

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.estimators._linear import CenteredTransformer, check_n_components, check_squares
 from jplay.numerics.scatter import centring_noise
 from jplay.solvers.grassmann import SearchStatus
@@ -103,6 +104,7 @@ class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimat
             )
         return tuple(candidates.tolist())
 
+    @stores_at_end
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
@@ -190,7 +192,7 @@ class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimat
                 f"{type(self).__name__} did not converge to tol={self.tol} after {self.n_iter_} "
                 f"steps in all: {result.status.value}.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return self
 

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from jplay._array_api import like, namespace, to_numpy
+from jplay._fitting import stores_at_end
 from jplay.estimators._linear import (
     CenteredTransformer,
     check_n_components,
@@ -97,6 +98,7 @@ class LFDA(CenteredTransformer, BaseEstimator):
         self.embedding = embedding
         self.reg = reg
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the subspace.

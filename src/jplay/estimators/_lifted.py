@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from jplay._fitting import stores_at_end
 from jplay.core.arrays import is_numpy, to_numpy
 from jplay.core.decision import compute_whitener, estimate_covariance
 from jplay.core.graph import HeatGraph
@@ -145,6 +146,7 @@ class LiftedJPlay(
         self.unlabeled = unlabeled
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the metric, the similarities and the subspace.

@@ -6,6 +6,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 
+from jplay._fitting import stores_at_end
 from jplay.core.arrays import namespace
 from jplay.core.checks import choose_layer_sizes
 from jplay.estimators._chain import GRAPH_CONSTRAINTS, prepare_problem
@@ -57,6 +58,7 @@ class LPP(CenteredTransformer, BaseEstimator):
         self.n_components = n_components
         self.graph = graph
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the projection.

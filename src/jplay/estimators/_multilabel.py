@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.core.targets import encode_targets
 from jplay.estimators._committee import JPlayCommittee
 from jplay.estimators._linear import float_dtypes
@@ -81,6 +82,7 @@ class MultiLabelJPlay(ClassifierMixin, BaseEstimator):
         self.cv = cv
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier and choose the thresholds.

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.estimators._linear import CenteredTransformer, check_n_components, check_squares
 from jplay.solvers.spectral import solve_npe
 
@@ -70,6 +71,7 @@ class NPE(CenteredTransformer, BaseEstimator):
         self.n_neighbors = n_neighbors
         self.reg = reg
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the subspace.

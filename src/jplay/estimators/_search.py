@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from jplay._fitting import stores_at_end
 from jplay._array_api import arrays_on_host
 from jplay._optional import import_optional
 from jplay.core.arrays import like, linalg_errors, multiply_chain
@@ -117,6 +118,7 @@ class JPlaySearchCV(BaseSearchCV):
         self.param_grid = param_grid
         self.device = device
 
+    @stores_at_end
     def fit(self, X: Any, y: Any, *, progress: Any = None) -> Self:
         """Search, then fit the best setting on all samples.
 

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
+from jplay._fitting import stores_at_end
 from jplay.estimators._committee import JPlayCommittee
 from jplay.estimators.scene_inputs import scene_inputs, tiles
 from jplay.numerics.places import class_counts, deal
@@ -144,6 +145,7 @@ class SpatialJPlay(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, cube: Any, labels: Any) -> Self:
         """Learn from the labelled pixels of an image.

@@ -12,6 +12,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.core.arrays import like, multiply_chain, namespace
 from jplay.core.blocked import check_rows, check_weight_rows, is_in_blocks
 from jplay.core.decision import estimate_covariance
@@ -216,6 +217,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         self.scaling = scaling
         self.whiten = whiten
 
+    @stores_at_end
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

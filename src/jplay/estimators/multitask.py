@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.core.arrays import like, multiply_chain, namespace, to_numpy
 from jplay.core.blocked import is_in_blocks
 from jplay.core.decision import estimate_covariance
@@ -180,6 +181,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
         self.solver = solver
         self.scaling = scaling
 
+    @stores_at_end
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.core.arrays import Array, like, multiply_chain, namespace, to_numpy
 from jplay.core.blocked import check_rows, check_weight_rows, is_in_blocks
 from jplay.core.paper import PaperSolver
@@ -130,6 +131,7 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
         self.solver = solver
         self.scaling = scaling
 
+    @stores_at_end
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

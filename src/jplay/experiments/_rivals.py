@@ -8,6 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.numerics.votes import softmax
 
 
@@ -41,6 +42,7 @@ class ShrinkageLDAClassifier(ClassifierMixin, BaseEstimator):
         self.n_folds = n_folds
         self.random_state = random_state
 
+    @stores_at_end
     def fit(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -59,7 +61,8 @@ class ShrinkageLDAClassifier(ClassifierMixin, BaseEstimator):
         return X @ self.coef_.T + self.intercept_
 
     def predict(self, X):
-        return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+        scores = self.decision_function(X)
+        return self.classes_[np.argmax(scores, axis=1)]
 
     def predict_proba(self, X):
         return softmax(self.decision_function(X))
@@ -107,6 +110,7 @@ class PLSDAClassifier(ClassifierMixin, BaseEstimator):
         self.n_folds = n_folds
         self.random_state = random_state
 
+    @stores_at_end
     def fit(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -167,6 +171,7 @@ class TunedLogisticClassifier(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @stores_at_end
     def fit(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
         self.classes_ = np.unique(y)
@@ -194,7 +199,9 @@ class TunedLogisticClassifier(ClassifierMixin, BaseEstimator):
         return X if self._basis is None else X @ self._basis
 
     def predict(self, X):
-        return self.model_.predict(self._inputs(X))
+        X = self._inputs(X)
+        return self.model_.predict(X)
 
     def predict_proba(self, X):
-        return self.model_.predict_proba(self._inputs(X))
+        X = self._inputs(X)
+        return self.model_.predict_proba(X)

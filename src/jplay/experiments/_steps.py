@@ -20,6 +20,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._fitting import stores_at_end
 from jplay.estimators import LFDA, LPP, LSDR, LSQMID, NPE, JPlay
 from jplay.experiments._named import make_named
 from jplay.experiments._rivals import (
@@ -47,6 +48,7 @@ class UncentredSVD(TransformerMixin, BaseEstimator):
     def __init__(self, n_components=100):
         self.n_components = n_components
 
+    @stores_at_end
     def fit(self, X, y=None):
         X = validate_data(self, X)
         _, singular, right = np.linalg.svd(X, full_matrices=False)
@@ -90,6 +92,7 @@ class RBFSVMClassifier(ClassifierMixin, BaseEstimator):
         self.n_folds = n_folds
         self.random_state = random_state
 
+    @stores_at_end
     def fit(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
         self.classes_ = np.unique(y)
@@ -141,6 +144,7 @@ class MLkNNClassifier(ClassifierMixin, BaseEstimator):
         self.n_neighbors = n_neighbors
         self.smoothing = smoothing
 
+    @stores_at_end
     def fit(self, X, y):
         self._neighbours = NearestNeighbors(n_neighbors=self.n_neighbors).fit(X)
         Y = np.asarray(y, dtype=np.int64)
@@ -156,6 +160,7 @@ class MLkNNClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
+        check_is_fitted(self, "_posterior")
         neighbours = self._neighbours.kneighbors(X, return_distance=False)
         counts = self._Y[neighbours].sum(axis=1)
         return np.take_along_axis(self._posterior, counts, axis=0)

@@ -9,6 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from jplay._fitting import stores_at_end
 from jplay.core.graph import build_graph
 from jplay.datasets import fetch_indian_pines
 from jplay.datasets.readers import read_arrays
@@ -116,6 +117,7 @@ class SceneClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.single_input = single_input
 
+    @stores_at_end
     def fit(self, X, y):
         labels = np.zeros(self.cube.shape[:2], dtype=np.int64)
         labels.flat[_positions(X)] = y
@@ -137,7 +139,8 @@ class SceneClassifier(ClassifierMixin, BaseEstimator):
         return self._map[_positions(X)]
 
     def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
 
 
 class EdgeAwareJPlay(ClassifierMixin, BaseEstimator):
@@ -160,6 +163,7 @@ class EdgeAwareJPlay(ClassifierMixin, BaseEstimator):
         self.n_unlabeled = n_unlabeled
         self.random_state = random_state
 
+    @stores_at_end
     def fit(self, X, y):
         rng = check_random_state(self.random_state)
         inputs = scene_inputs(self.cube, radius=5, edge_width=1.0, profile_radii=(), rng=rng)

@@ -14,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
+from jplay._fitting import stores_at_end
 from jplay.forest._targets import ClassTargets, LabelTargets
 from jplay.forest._tree import TreeSettings, grow_tree
 
@@ -173,6 +174,7 @@ class CanonicalCorrelationForestClassifier(CallbackSupportMixin, ClassifierMixin
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
         """Grow the forest.

@@ -141,8 +141,7 @@ def _from_raster(path, scene):
 
 def class_table(path):
     """Names and colours of the classes that a raster file carries, each by code."""
-    import rasterio
-
+    from jplay.raster._gdal import open_raster
     from jplay.raster._open import envi_header, raster_source
 
     header = envi_header(Path(path))
@@ -150,15 +149,13 @@ def class_table(path):
     if header is not None:
         listed = header.entries.get("class names") or []
         names = {code: str(name) for code, name in enumerate(listed) if code > 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
-        data_path, driver = raster_source(Path(path), header)
-        with rasterio.open(data_path, driver=driver) as dataset:
-            text = dataset.tags().get("class_names")
-            try:
-                palette = dataset.colormap(1)
-            except ValueError:
-                palette = {}
+    data_path, driver = raster_source(Path(path), header)
+    with open_raster(data_path, driver) as dataset:
+        text = dataset.tags().get("class_names")
+        try:
+            palette = dataset.colormap(1)
+        except ValueError:
+            palette = {}
     if text:
         try:
             names = {int(code): str(name) for code, name in json.loads(text).items()}

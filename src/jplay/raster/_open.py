@@ -1,5 +1,6 @@
 """Open image files of the formats in which scenes come."""
 
+import math
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -7,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from jplay._archives import SMALL_FILE_BYTES, check_expansion, check_table
+from jplay._hdf5 import open_hdf5
 from jplay._optional import import_optional
 from jplay.datasets.line_ends import warn_if_converted
 from jplay.exceptions import CorruptFileError, MissingDependencyError
 from jplay.raster._scene import Scene
 from jplay.raster._vrt import check_virtual
+from jplay.raster._zarr import check_zarr
 
 _THINNED_CACHE_BYTES = 64 * 2**20
 _DRIVERS = {".img": "HFA", ".jp2": "JP2OpenJPEG", ".vrt": "VRT"}
@@ -146,40 +150,46 @@ def _checked_wavelengths(wavelengths, n_bands):
 
 
 def _open_raster(path, variable):
-    rasterio = import_optional("rasterio", feature="Reading image files", extra="raster")
-    rioxarray = import_optional("rioxarray", feature="Reading image files", extra="raster")
+    import_optional("rasterio", feature="Reading image files", extra="raster")
     from jplay.raster._envi import envi_array
+    from jplay.raster._gdal import SELF_CONTAINED, open_raster, raster_array, sidecar_facts
 
     header = envi_header(path)
     data_path, driver = raster_source(path, header)
     try:
         if driver == "VRT":
             check_virtual(data_path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
-            with rasterio.open(data_path, driver=driver) as dataset:
-                facts = _raster_facts(dataset)
-            thinned = None
-            if header is not None and header.image is not None:
-                array = envi_array(header.image)
-            else:
+        with open_raster(data_path, driver) as dataset:
+            facts = _raster_facts(dataset)
+            unpacked = _block_bytes(dataset)
+            several = bool(dataset.subdatasets)
+        thinned = close = None
+        if header is not None and header.image is not None:
+            array = envi_array(header.image)
+        else:
+            array, close = raster_array(data_path, driver)
+            if driver in SELF_CONTAINED:
                 thinned = partial(_read_thinned, data_path, driver)
-                array = rioxarray.open_rasterio(data_path, cache=False, lock=False, driver=driver)
     except PermissionError:
         raise
-    except Exception as error:  # rasterio and rioxarray raise whatever a damaged byte leads to
+    except Exception as error:  # rasterio raises whatever a damaged byte leads to
         raise CorruptFileError(
             f"'{path}' cannot be opened as an image ({error}). Expected ENVI, GeoTIFF, NetCDF, "
             "Zarr or MATLAB; the file is damaged or of another kind."
         ) from error
-    if isinstance(array, list) or not hasattr(array, "dims"):
+    if several:
         raise CorruptFileError(
             f"'{path}' holds several images. Extract the one you want, for example with "
             "gdal_translate."
         )
+    if driver != "VRT":  # its blocks are those of other files
+        check_table(data_path, unpacked)
     if header is not None:
         _examine_bytes(header)
         facts = facts | header.facts(facts["n_bands"])
+    for name, value in sidecar_facts(data_path).items():
+        if facts[name] is None:
+            facts[name] = value
     n_bands = facts.pop("n_bands")
     good = facts.pop("good_bands")
     masks = (partial(_file_mask, data_path, driver),) if facts.pop("has_mask") else ()
@@ -188,29 +198,36 @@ def _open_raster(path, variable):
         dims=("y", "x", "band"),
         good_bands=np.ones(n_bands, dtype=bool) if good is None else good,
         name=str(path),
-        _closers=(array.close,),
+        _closers=() if close is None else (close,),
         _masks=masks,
         _read_thinned=thinned,
         **facts,
     )
 
 
+def _block_bytes(dataset):
+    """Memory of the largest block that GDAL unpacks at a time, of all bands if they alternate."""
+    pixels = max(math.prod(shape) for shape in dataset.block_shapes)
+    n_bands = dataset.count if str(dataset.interleaving).endswith("pixel") else 1
+    name = dataset.dtypes[0]
+    itemsize = 8 if name.startswith("complex_int") else np.dtype(name).itemsize
+    return pixels * n_bands * itemsize
+
+
 def _read_thinned(path, driver, block, bands, step):
     """Read every so many rows and columns, from overviews if the file has them."""
-    import rasterio
+    from jplay.raster._gdal import closed_env, open_raster
 
     shape = tuple(-(-size // step) for size in block.shape)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
-        with (
-            rasterio.Env(GDAL_CACHEMAX=_THINNED_CACHE_BYTES),
-            rasterio.open(path, driver=driver) as dataset,
-        ):
-            return dataset.read(
-                [int(band) + 1 for band in bands],
-                window=block.rasterio_window(),
-                out_shape=(len(bands), *shape),
-            )
+    with (
+        closed_env(driver, GDAL_CACHEMAX=_THINNED_CACHE_BYTES),
+        open_raster(path, driver) as dataset,
+    ):
+        return dataset.read(
+            [int(band) + 1 for band in bands],
+            window=block.rasterio_window(),
+            out_shape=(len(bands), *shape),
+        )
 
 
 def raster_source(path, header):
@@ -221,13 +238,16 @@ def raster_source(path, header):
 
 
 def _raster_facts(dataset):
+    from jplay.raster._gdal import SELF_CONTAINED
+
     # The blocks of a virtual raster are not those of its files: whole rows suit most of them.
     stored = (1, dataset.width) if dataset.driver == "VRT" else dataset.block_shapes[0]
     georeferenced = dataset.crs is not None or not dataset.transform.is_identity
     tags, envi = dataset.tags(), dataset.tags(ns="ENVI")
     return {
         "n_bands": dataset.count,
-        "has_mask": any(flag.name == "per_dataset" for flag in dataset.mask_flag_enums[0]),
+        "has_mask": dataset.driver in SELF_CONTAINED
+        and any(flag.name == "per_dataset" for flag in dataset.mask_flag_enums[0]),
         "wavelengths": _tagged_wavelengths(dataset, {**tags, **envi}),
         "good_bands": _good_bands(_number_list(envi.get("bbl", tags.get("bbl"))), dataset.count),
         "nodata": None if dataset.nodata is None else float(dataset.nodata),
@@ -239,12 +259,10 @@ def _raster_facts(dataset):
 
 def _file_mask(path, driver, block):
     """Which pixels of a block the mask of a raster file keeps."""
-    import rasterio
+    from jplay.raster._gdal import closed_env, open_raster
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
-        with rasterio.open(path, driver=driver) as dataset:
-            return dataset.read_masks(1, window=block.rasterio_window()).ravel() > 0
+    with closed_env(driver), open_raster(path, driver) as dataset:
+        return dataset.read_masks(1, window=block.rasterio_window()).ravel() > 0
 
 
 def _tagged_wavelengths(dataset, tags):
@@ -408,29 +426,44 @@ def _check_size(image, data_path):
 
 
 def _open_netcdf(path, variable):
-    xarray = _xarray()
-    import_optional("h5netcdf", feature="Reading NetCDF files", extra="raster")
-    return _open_dataset(path, variable, partial(xarray.open_dataset, engine=_netcdf_engine(path)))
-
-
-def _netcdf_engine(path):
     with path.open("rb") as file:
-        return "scipy" if file.read(3) == b"CDF" else "h5netcdf"
+        is_classic = file.read(3) == b"CDF"
+    if is_classic:
+        opener = partial(_xarray().open_dataset, path, engine="scipy", decode_coords="all")
+        return _open_dataset(path, variable, opener)
+    return _open_dataset(
+        path, variable, partial(_hdf5_dataset, open_hdf5(path, extra="raster"), decode_coords="all")
+    )
+
+
+def _hdf5_dataset(file, phony_dims=None, **options):
+    """The data set of an open HDF5 file, which it closes."""
+    h5netcdf = import_optional("h5netcdf", feature="Reading HDF5 images", extra="raster")
+    try:
+        content = h5netcdf.File(file, "r", phony_dims=phony_dims, decode_vlen_strings=True)
+        store = _xarray().backends.H5NetCDFStore(content)
+        dataset = _xarray().open_dataset(store, **options)
+    except BaseException:
+        file.close()
+        raise
+    dataset.set_close(file.close)
+    return dataset
 
 
 def _open_zarr(path, variable):
-    xarray = _xarray()
     import_optional("zarr", feature="Reading Zarr stores", extra="raster")
-    return _open_dataset(
-        path, variable, partial(xarray.open_dataset, engine="zarr", consolidated=None)
+    check_zarr(path)
+    opener = partial(
+        _xarray().open_dataset, path, engine="zarr", consolidated=None, decode_coords="all"
     )
+    return _open_dataset(path, variable, opener)
 
 
 def _open_dataset(path, variable, opener):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            dataset = opener(path, cache=False, decode_coords="all")
+            dataset = opener(cache=False)
     except MissingDependencyError:
         raise
     except Exception as error:
@@ -440,8 +473,20 @@ def _open_dataset(path, variable, opener):
         ) from error
     images = {str(name): array for name, array in dataset.items() if _is_image(array)}
     array = _pick(path, images, variable)
+    _check_chunks(path, array)
     scene = _from_array(array, name=str(path), dataset=dataset)
     return _closed_by(scene, dataset.close)
+
+
+def _check_chunks(path, array):
+    """Refuse an image whose chunks, which are unpacked as a whole, take too much memory."""
+    encoding = array.encoding
+    sizes = encoding.get("chunksizes") or encoding.get("chunks") or ()
+    size = math.prod(sizes) * array.dtype.itemsize if sizes else 0
+    if path.is_dir():
+        check_expansion(path, size, 0, SMALL_FILE_BYTES)
+    else:
+        check_table(path, size)
 
 
 def _is_image(array):
@@ -468,19 +513,20 @@ def _pick(path, images, variable):
 def _open_matlab(path, variable):
     from jplay.datasets.readers import is_mat73, read_arrays
 
-    xarray = _xarray()
     if not is_mat73(path):
         images = {name: value for name, value in read_arrays(path).items() if value.ndim == 3}
         cube = _pick(path, images, variable)
-        return _from_array(xarray.DataArray(cube, dims=("y", "x", "band")), name=str(path))
-    import_optional("h5netcdf", feature="Reading MATLAB 7.3 files", extra="raster")
-    opener = partial(xarray.open_dataset, engine="h5netcdf", phony_dims="sort")
+        return _from_array(_xarray().DataArray(cube, dims=("y", "x", "band")), name=str(path))
+    file = open_hdf5(path, extra="raster")
     try:
-        dataset = opener(path, cache=False, decode_cf=False)
+        dataset = _hdf5_dataset(file, phony_dims="sort", cache=False, decode_cf=False)
+    except MissingDependencyError:
+        raise
     except Exception as error:
         raise CorruptFileError(f"'{path}' cannot be read as MATLAB 7.3 ({error}).") from error
     images = {str(name): array for name, array in dataset.items() if _is_image(array)}
     array = _pick(path, images, variable)
+    _check_chunks(path, array)
     # MATLAB stores columns first, so HDF5 shows every axis in reverse.
     renamed = array.rename(dict(zip(array.dims, ("band", "x", "y"), strict=True)))
     return _closed_by(_from_array(renamed, name=str(path)), dataset.close)

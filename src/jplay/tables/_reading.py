@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from jplay._archives import check_shapes
+from jplay._archives import SMALL_FILE_BYTES, check_shapes, check_table
 from jplay._optional import import_optional
 from jplay._text import some_of
+from jplay.tables._excel import check_workbook
 from jplay.tables._text import check_distinct, check_width, text_format
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -280,14 +281,12 @@ def _unreadable(path, error):
 
 
 def _parquet_frames(path, pandas, n_rows):
-    from jplay.datasets.readers import SMALL_FILE_BYTES
-
     parquet = import_optional("pyarrow.parquet", feature="Reading Parquet files", extra="table")
     facts = parquet.read_metadata(path)
     check_width(path, facts.num_columns)
+    at_once = facts.num_rows if n_rows is None else min(n_rows, facts.num_rows)
+    check_shapes(path, [(at_once, facts.num_columns)], path.stat().st_size, SMALL_FILE_BYTES)
     if n_rows is None:
-        shape = (facts.num_rows, facts.num_columns)
-        check_shapes(path, [shape], path.stat().st_size, SMALL_FILE_BYTES)
         yield pandas.read_parquet(path), []
         return
     with parquet.ParquetFile(path) as file:
@@ -297,6 +296,7 @@ def _parquet_frames(path, pandas, n_rows):
 
 def _excel_frame(path, pandas):
     import_optional("openpyxl", feature="Reading Excel files", extra="table")
+    check_workbook(path)
     cells = pandas.read_excel(path, header=None)
     if not len(cells):
         return cells
@@ -321,6 +321,12 @@ def _text_frames(path, pandas, columns, n_rows):
         "low_memory": False,
     }
     notes = [found.note] if found.note else []
+    with path.open("rb") as file:
+        n_lines = sum(
+            piece.count(b"\n") + piece.count(b"\r") for piece in iter(lambda: file.read(2**20), b"")
+        )
+    # Short rows are filled up to the width of the header.
+    check_table(path, 8 * len(names) * min(n_lines, n_rows or n_lines))
     if n_rows is None:
         yield pandas.read_csv(path, **reading), notes
         return

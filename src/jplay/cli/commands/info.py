@@ -25,7 +25,16 @@ OPTIONAL_PACKAGES = {
     "table": ("openpyxl", "pandas", "pyarrow"),
     "persist": ("skops",),
     "onnx": ("onnx", "onnxruntime"),
-    "raster": ("rasterio", "rioxarray", "xarray", "spectral", "geopandas", "h5netcdf", "zarr"),
+    "raster": (
+        "rasterio",
+        "rioxarray",
+        "xarray",
+        "spectral",
+        "geopandas",
+        "h5netcdf",
+        "h5py",
+        "zarr",
+    ),
     "other": ("torch", "cupy", "dask"),
 }
 
