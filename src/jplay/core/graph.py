@@ -44,8 +44,8 @@ SPARE_CANDIDATES = 6
 """Candidates beyond the requested neighbors. With more of them, fewer rows are ranked twice."""
 CACHED_ELEMENTS = 50_000
 """Entries of differences between NumPy samples at a time, which stay in the processor's cache."""
-HOST_ELEMENTS = 2**22
-"""Entries of other temporary arrays of NumPy: 32 MB in double precision."""
+HOST_ELEMENTS = 2**21
+"""Entries of other temporary arrays of NumPy: 16 MB in double precision."""
 DEVICE_ELEMENTS = 2**28
 """Entries of temporary arrays of other libraries: 2 GiB in double precision."""
 SEARCHED_ROWS = 16_384
@@ -294,7 +294,9 @@ def stack_lists(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse.csr_ar
 def symmetrize_lists(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse.csr_array:
     """Return ``max(W, W^T)`` of the directed graph ``W`` of neighbor lists."""
     directed = stack_lists(indices, weights)
-    return directed.maximum(directed.T).tocsr().sorted_indices()
+    affinity = directed.maximum(directed.T).tocsr()
+    affinity.sort_indices()
+    return affinity
 
 
 def halve_mutual(indices: Array, weights: Array) -> Array:
@@ -311,10 +313,10 @@ def halve_mutual(indices: Array, weights: Array) -> Array:
 
 
 def split_rows(
-    n_rows: int, row_elements: int, X: Any, host_elements: int = HOST_ELEMENTS
+    n_rows: int, row_elements: int, X: Any, host_elements: int | None = None
 ) -> Iterator[slice]:
     """Return consecutive slices of rows whose temporary arrays are of bounded size."""
-    elements = DEVICE_ELEMENTS if is_on_device(X) else host_elements
+    elements = DEVICE_ELEMENTS if is_on_device(X) else host_elements or HOST_ELEMENTS
     size = max(1, elements // row_elements)
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
