@@ -369,8 +369,8 @@ def search_exactly(X: Any, n_neighbors: int) -> tuple[Array, Array]:
     """Compare all samples, where they are, see :func:`find_neighbors`.
 
     Candidates come from one product per block of rows, in single precision. Distances of candidates
-    are recomputed in double precision. Where rounding or a tie may have left a neighbor out, all
-    samples that may be as near are candidates.
+    are recomputed in double precision. Where rounding or a tie may have left a neighbor out,
+    :func:`rank_again` looks at all samples that may be as near.
     """
     n_samples, n_features = X.shape
     Z, unit = center_rows(X)
@@ -380,7 +380,8 @@ def search_exactly(X: Any, n_neighbors: int) -> tuple[Array, Array]:
     rounding = (16 + n_features**0.5) * float(xp.finfo(xp.float32).eps)
     tiny = n_features * float(xp.finfo(xp.float32).smallest_normal)
     numbers = like(np.arange(n_samples), Z, dtype=xp.int64)
-    found, again = [], []
+    found: list[tuple] = []
+    again: list[tuple] = []
     for rows in split_rows(n_samples, max(n_samples, n_candidates * n_features), X):
         own, block = numbers[rows], Z[rows, :]
         # |y|^2 - 2 x.y = |x - y|^2 - |x|^2, whose order within a row is the order of distances.
@@ -394,12 +395,9 @@ def search_exactly(X: Any, n_neighbors: int) -> tuple[Array, Array]:
         reach = radius**2 - norm + rounding * (xp.sqrt(norm) + radius) ** 2 + tiny
         doubtful = xp.nonzero(reach >= xp.astype(last, xp.float64))[0]
         if n_candidates < n_samples and doubtful.shape[0] > 0:
-            own, scores = xp.take(own, doubtful), xp.take(scores, doubtful, axis=0)
-            near = xp.astype(scores, xp.float64) <= xp.take(reach, doubtful)[:, None]
-            n_near = int(xp.max(xp.sum(xp.astype(near, xp.int64), axis=1)))
-            candidates = find_smallest(scores, n_near)
-            again.append((own, *rank_candidates(X, own, candidates, n_neighbors)))
-    # Rows that were ranked again replace the first ones.
+            scores, reach = xp.take(scores, doubtful, axis=0), xp.take(reach, doubtful)
+            again += rank_again(X, xp.take(own, doubtful), scores, reach, n_neighbors)
+    # What was found last for a sample counts.
     source = np.arange(n_samples)
     if again:
         ranked = np.concatenate([to_numpy(own) for own, _, _ in again])
@@ -452,6 +450,28 @@ def rank_candidates(X: Any, own: Array, candidates: Array, n_neighbors: int) -> 
     squares = xp.where(candidates == own[:, None], xp.inf, xp.concat(parts))
     order = xp.argsort(squares, axis=1, stable=True)[:, :n_neighbors]
     return xp.take_along_axis(candidates, order, axis=1), xp.take_along_axis(squares, order, axis=1)
+
+
+def rank_again(
+    X: Any, own: Array, scores: Array, reach: Array, n_neighbors: int
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Rank samples whose scores are within reach, more and more of them in the order of indices.
+
+    A row is done when all of them are ranked, or when the first ones are duplicates of the sample.
+    """
+    xp = namespace(scores)
+    n_samples = scores.shape[1]
+    numbers = like(np.arange(n_samples), scores, dtype=xp.int64)
+    count = 4 * (n_neighbors + SPARE_CANDIDATES)
+    while own.shape[0] > 0:
+        near = xp.astype(scores, xp.float64) <= reach[:, None]
+        candidates = find_smallest(xp.where(near, numbers, n_samples), min(count, n_samples))
+        indices, squares = rank_candidates(X, own, candidates, n_neighbors)
+        yield own, indices, squares
+        n_near = xp.sum(xp.astype(near, xp.int64), axis=1)
+        rest = xp.nonzero((n_near > count) & (squares[:, -1] > 0))[0]
+        own, reach = xp.take(own, rest), xp.take(reach, rest)
+        scores, count = xp.take(scores, rest, axis=0), 8 * count
 
 
 def search_approximately(X: Any, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:
