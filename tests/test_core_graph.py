@@ -69,7 +69,7 @@ def make_samples(case):
     rng = np.random.default_rng(0)
     grid = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0)), axis=-1).reshape(-1, 2)
     outlier = rng.normal(size=(30, 3))
-    outlier[7] = 1e6
+    outlier[7] = 1e22  # beside it, squares of the others are hardly numbers in single precision
     return {
         "random": rng.normal(size=(40, 5)),
         "ties on a grid": grid,
@@ -80,6 +80,7 @@ def make_samples(case):
         "clusters tighter than single precision": np.repeat(rng.normal(size=(4, 3)), 20, axis=0)
         + 1e-9 * rng.normal(size=(80, 3)),
         "one sample far away": outlier,
+        "one sample farther away": np.where(outlier > 1e20, 1e30, outlier),
     }[case]
 
 
@@ -92,6 +93,7 @@ CASES = [
     "fewer samples than features",
     "clusters tighter than single precision",
     "one sample far away",
+    "one sample farther away",
 ]
 
 
@@ -207,6 +209,20 @@ def test_few_copies_of_a_crowd_are_compared(monkeypatch):
     indices, _ = find_neighbors(X, 6)
     np.testing.assert_array_equal(indices, brute_force_neighbors(X, 6)[0])
     assert sum(ranked) < 100 * len(X)
+
+
+def test_samples_far_from_the_origin_are_compared_once(monkeypatch):
+    """Their products round much in single precision, the products of centered samples do not."""
+    ranked, rank_candidates = [], module.rank_candidates
+
+    def watch(X, own, candidates, n_neighbors):
+        ranked.append(candidates.shape)
+        return rank_candidates(X, own, candidates, n_neighbors)
+
+    monkeypatch.setattr(module, "rank_candidates", watch)
+    X = 1e5 + make_surface(500)
+    np.testing.assert_array_equal(find_neighbors(X, 6)[0], brute_force_neighbors(X, 6)[0])
+    assert ranked == [(500, 13)]
 
 
 def test_samples_of_a_device_are_searched_there():
@@ -335,7 +351,7 @@ def test_affinity_is_symmetric_without_self_loops_and_in_the_unit_interval(case)
     assert dense.min() >= 0
     assert dense.max() <= 1
     assert bandwidth > 0
-    if case != "one sample far away":  # its weights vanish
+    if not case.startswith("one sample"):  # its weights vanish
         assert np.all((dense > 0).sum(axis=1) >= 4)
 
 
@@ -520,6 +536,17 @@ def test_common_bandwidth_weighs_blocks_by_their_rows():
     assert choose_bandwidth("median", np.array([0.0, 0.0, 4.0]), np.ones(3)) == pytest.approx(4 / 3)
     assert choose_bandwidth("median", np.zeros(3), np.ones(3)) == 1.0
     assert choose_bandwidth(0.3, distances, weights) == 0.3
+
+
+def test_common_bandwidth_is_the_median_over_all_rows(monkeypatch):
+    """Most rows are in the block with short distances, whatever the number of quantiles."""
+    monkeypatch.setattr(module, "N_QUANTILES", 21)
+    X = make_surface(400)
+    X[300:] *= 10
+    summaries = [find_block_neighbors(block, HeatGraph(5))[1] for block in (X[:300], X[300:])]
+    bandwidth = choose_bandwidth("median", *map(np.concatenate, zip(*summaries, strict=True)))
+    squares = [find_neighbors(block, 5)[1][:, -1] for block in (X[:300], X[300:])]
+    assert bandwidth == pytest.approx(np.median(np.sqrt(np.concatenate(squares))), rel=0.02)
 
 
 def test_quality_of_the_exact_graph_is_perfect():

@@ -378,6 +378,7 @@ def search_exactly(X: Any, n_neighbors: int) -> tuple[Array, Array]:
     n_candidates = min(n_neighbors + 1 + SPARE_CANDIDATES, n_samples)  # one is the sample itself
     # The error of a sum of d terms grows like sqrt(d) units in the last place.
     rounding = (16 + n_features**0.5) * float(xp.finfo(xp.float32).eps)
+    # Below the smallest normal number products are coarse, or zero on some devices.
     tiny = n_features * float(xp.finfo(xp.float32).smallest_normal)
     numbers = like(np.arange(n_samples), Z, dtype=xp.int64)
     found: list[tuple] = []
