@@ -428,8 +428,24 @@ def center_rows(X: Any) -> tuple[Array, float]:
 
 
 def find_smallest(matrix: Array, count: int) -> Array:
-    """Return the columns of the ``count`` smallest entries of each row, in no particular order."""
+    """Return the columns of the ``count`` smallest entries of each row, in no particular order.
+
+    The smallest entries of a long row are in the chunks with the smallest minima. A chunk has
+    columns that are far apart, so that minima of neighboring chunks are found side by side.
+    """
     xp = namespace(matrix)
+    n_rows, n_columns = matrix.shape
+    size = int((n_columns / count) ** 0.5)  # as many minima as entries of the chosen chunks
+    if size >= 8:
+        n_chunks = n_columns // size
+        chunks = xp.reshape(matrix[:, : size * n_chunks], (n_rows, size, n_chunks))
+        chosen = find_smallest(xp.min(chunks, axis=1), count)
+        columns = like(np.arange(n_columns), matrix, dtype=chosen.dtype)
+        within = chosen[:, :, None] + columns[: size * n_chunks : n_chunks]
+        rest = xp.broadcast_to(columns[size * n_chunks :], (n_rows, n_columns - size * n_chunks))
+        columns = xp.concat([xp.reshape(within, (n_rows, -1)), rest], axis=1)
+        smallest = find_smallest(xp.take_along_axis(matrix, columns, axis=1), count)
+        return xp.take_along_axis(columns, smallest, axis=1)
     if hasattr(xp, "topk"):  # PyTorch
         return xp.topk(matrix, count, dim=1, largest=False, sorted=False).indices
     if hasattr(xp, "argpartition"):  # NumPy, CuPy
@@ -444,9 +460,11 @@ def rank_candidates(X: Any, own: Array, candidates: Array, n_neighbors: int) -> 
     candidates = xp.sort(candidates, axis=1)
     parts = []
     for rows in split_rows(own.shape[0], n_candidates * n_features, X, CACHED_ELEMENTS):
-        others = rows_of(X, xp.reshape(candidates[rows, :], (-1,)))
-        others = xp.reshape(xp.astype(others, xp.float64), (-1, n_candidates, n_features))
-        differences = others - xp.astype(rows_of(X, own[rows]), xp.float64)[:, None, :]
+        differences = rows_of(X, xp.reshape(candidates[rows, :], (-1,)))  # a copy
+        differences = xp.reshape(
+            xp.astype(differences, xp.float64, copy=False), (-1, n_candidates, n_features)
+        )
+        differences -= xp.astype(rows_of(X, own[rows]), xp.float64, copy=False)[:, None, :]
         parts.append(xp.linalg.vecdot(differences, differences))
     squares = xp.where(candidates == own[:, None], xp.inf, xp.concat(parts))
     order = xp.argsort(squares, axis=1, stable=True)[:, :n_neighbors]
@@ -462,10 +480,10 @@ def rank_again(
     """
     xp = namespace(scores)
     n_samples = scores.shape[1]
-    numbers = like(np.arange(n_samples), scores, dtype=xp.int64)
+    numbers = like(np.arange(n_samples), scores, dtype=xp.int32)
     count = 4 * (n_neighbors + SPARE_CANDIDATES)
     while own.shape[0] > 0:
-        near = xp.astype(scores, xp.float64) <= reach[:, None]
+        near = scores <= xp.astype(reach, xp.float32)[:, None]
         candidates = find_smallest(xp.where(near, numbers, n_samples), min(count, n_samples))
         indices, squares = rank_candidates(X, own, candidates, n_neighbors)
         yield own, indices, squares
