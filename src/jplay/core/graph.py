@@ -44,8 +44,8 @@ SPARE_CANDIDATES = 6
 """Candidates beyond the requested neighbors. With more of them, fewer rows are ranked twice."""
 CACHED_ELEMENTS = 50_000
 """Entries of differences between NumPy samples at a time, which stay in the processor's cache."""
-HOST_ELEMENTS = 2**22
-"""Entries of other temporary arrays of NumPy: 32 MB in double precision."""
+HOST_ELEMENTS = 2**21
+"""Entries of other temporary arrays of NumPy: 16 MB in double precision."""
 DEVICE_ELEMENTS = 2**28
 """Entries of temporary arrays of other libraries: 2 GiB in double precision."""
 SEARCHED_ROWS = 16_384
@@ -280,7 +280,9 @@ def stack_lists(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse.csr_ar
 def symmetrize_lists(indices: np.ndarray, weights: np.ndarray) -> scipy.sparse.csr_array:
     """Return ``max(W, W^T)`` of the directed graph ``W`` of neighbor lists."""
     directed = stack_lists(indices, weights)
-    return directed.maximum(directed.T).tocsr().sorted_indices()
+    affinity = directed.maximum(directed.T).tocsr()
+    affinity.sort_indices()
+    return affinity
 
 
 def halve_mutual(indices: Array, weights: Array) -> Array:
@@ -297,10 +299,10 @@ def halve_mutual(indices: Array, weights: Array) -> Array:
 
 
 def split_rows(
-    n_rows: int, row_elements: int, X: Any, host_elements: int = HOST_ELEMENTS
+    n_rows: int, row_elements: int, X: Any, host_elements: int | None = None
 ) -> Iterator[slice]:
     """Return consecutive slices of rows whose temporary arrays are of bounded size."""
-    elements = DEVICE_ELEMENTS if is_on_device(X) else host_elements
+    elements = DEVICE_ELEMENTS if is_on_device(X) else host_elements or HOST_ELEMENTS
     size = max(1, elements // row_elements)
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
@@ -353,8 +355,8 @@ def search_exactly(X: Any, n_neighbors: int) -> tuple[Array, Array]:
     """Compare all samples, where they are, see :func:`find_neighbors`.
 
     Candidates come from one product per block of rows, in single precision. Distances of candidates
-    are recomputed in double precision. Where rounding or a tie may have left a neighbor out, all
-    samples that may be as near are candidates.
+    are recomputed in double precision. Where rounding or a tie may have left a neighbor out,
+    :func:`rank_again` looks at all samples that may be as near.
     """
     n_samples, n_features = X.shape
     Z, unit = center_rows(X)
@@ -362,9 +364,11 @@ def search_exactly(X: Any, n_neighbors: int) -> tuple[Array, Array]:
     n_candidates = min(n_neighbors + 1 + SPARE_CANDIDATES, n_samples)  # one is the sample itself
     # The error of a sum of d terms grows like sqrt(d) units in the last place.
     rounding = (16 + n_features**0.5) * float(xp.finfo(xp.float32).eps)
+    # Below the smallest normal number products are coarse, or zero on some devices.
     tiny = n_features * float(xp.finfo(xp.float32).smallest_normal)
     numbers = like(np.arange(n_samples), Z, dtype=xp.int64)
-    found, again = [], []
+    found: list[tuple] = []
+    again: list[tuple] = []
     for rows in split_rows(n_samples, max(n_samples, n_candidates * n_features), X):
         own, block = numbers[rows], Z[rows, :]
         # |y|^2 - 2 x.y = |x - y|^2 - |x|^2, whose order within a row is the order of distances.
@@ -378,12 +382,9 @@ def search_exactly(X: Any, n_neighbors: int) -> tuple[Array, Array]:
         reach = radius**2 - norm + rounding * (xp.sqrt(norm) + radius) ** 2 + tiny
         doubtful = xp.nonzero(reach >= xp.astype(last, xp.float64))[0]
         if n_candidates < n_samples and doubtful.shape[0] > 0:
-            own, scores = xp.take(own, doubtful), xp.take(scores, doubtful, axis=0)
-            near = xp.astype(scores, xp.float64) <= xp.take(reach, doubtful)[:, None]
-            n_near = int(xp.max(xp.sum(xp.astype(near, xp.int64), axis=1)))
-            candidates = find_smallest(scores, n_near)
-            again.append((own, *rank_candidates(X, own, candidates, n_neighbors)))
-    # Rows that were ranked again replace the first ones.
+            scores, reach = xp.take(scores, doubtful, axis=0), xp.take(reach, doubtful)
+            again += rank_again(X, xp.take(own, doubtful), scores, reach, n_neighbors)
+    # What was found last for a sample counts.
     source = np.arange(n_samples)
     if again:
         ranked = np.concatenate([to_numpy(own) for own, _, _ in again])
@@ -413,8 +414,24 @@ def center_rows(X: Any) -> tuple[Array, float]:
 
 
 def find_smallest(matrix: Array, count: int) -> Array:
-    """Return the columns of the ``count`` smallest entries of each row, in no particular order."""
+    """Return the columns of the ``count`` smallest entries of each row, in no particular order.
+
+    The smallest entries of a long row are in the chunks with the smallest minima. A chunk has
+    columns that are far apart, so that minima of neighboring chunks are found side by side.
+    """
     xp = namespace(matrix)
+    n_rows, n_columns = matrix.shape
+    size = int((n_columns / count) ** 0.5)  # as many minima as entries of the chosen chunks
+    if size >= 8:
+        n_chunks = n_columns // size
+        chunks = xp.reshape(matrix[:, : size * n_chunks], (n_rows, size, n_chunks))
+        chosen = find_smallest(xp.min(chunks, axis=1), count)
+        columns = like(np.arange(n_columns), matrix, dtype=chosen.dtype)
+        within = chosen[:, :, None] + columns[: size * n_chunks : n_chunks]
+        rest = xp.broadcast_to(columns[size * n_chunks :], (n_rows, n_columns - size * n_chunks))
+        columns = xp.concat([xp.reshape(within, (n_rows, -1)), rest], axis=1)
+        smallest = find_smallest(xp.take_along_axis(matrix, columns, axis=1), count)
+        return xp.take_along_axis(columns, smallest, axis=1)
     if hasattr(xp, "topk"):  # PyTorch
         return xp.topk(matrix, count, dim=1, largest=False, sorted=False).indices
     if hasattr(xp, "argpartition"):  # NumPy, CuPy
@@ -429,13 +446,37 @@ def rank_candidates(X: Any, own: Array, candidates: Array, n_neighbors: int) -> 
     candidates = xp.sort(candidates, axis=1)
     parts = []
     for rows in split_rows(own.shape[0], n_candidates * n_features, X, CACHED_ELEMENTS):
-        others = rows_of(X, xp.reshape(candidates[rows, :], (-1,)))
-        others = xp.reshape(xp.astype(others, xp.float64), (-1, n_candidates, n_features))
-        differences = others - xp.astype(rows_of(X, own[rows]), xp.float64)[:, None, :]
+        differences = rows_of(X, xp.reshape(candidates[rows, :], (-1,)))  # a copy
+        differences = xp.reshape(
+            xp.astype(differences, xp.float64, copy=False), (-1, n_candidates, n_features)
+        )
+        differences -= xp.astype(rows_of(X, own[rows]), xp.float64, copy=False)[:, None, :]
         parts.append(xp.linalg.vecdot(differences, differences))
     squares = xp.where(candidates == own[:, None], xp.inf, xp.concat(parts))
     order = xp.argsort(squares, axis=1, stable=True)[:, :n_neighbors]
     return xp.take_along_axis(candidates, order, axis=1), xp.take_along_axis(squares, order, axis=1)
+
+
+def rank_again(
+    X: Any, own: Array, scores: Array, reach: Array, n_neighbors: int
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Rank samples whose scores are within reach, more and more of them in the order of indices.
+
+    A row is done when all of them are ranked, or when the first ones are duplicates of the sample.
+    """
+    xp = namespace(scores)
+    n_samples = scores.shape[1]
+    numbers = like(np.arange(n_samples), scores, dtype=xp.int32)
+    count = 4 * (n_neighbors + SPARE_CANDIDATES)
+    while own.shape[0] > 0:
+        near = scores <= xp.astype(reach, xp.float32)[:, None]
+        candidates = find_smallest(xp.where(near, numbers, n_samples), min(count, n_samples))
+        indices, squares = rank_candidates(X, own, candidates, n_neighbors)
+        yield own, indices, squares
+        n_near = xp.sum(xp.astype(near, xp.int64), axis=1)
+        rest = xp.nonzero((n_near > count) & (squares[:, -1] > 0))[0]
+        own, reach = xp.take(own, rest), xp.take(reach, rest)
+        scores, count = xp.take(scores, rest, axis=0), 8 * count
 
 
 def search_approximately(X: Any, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:

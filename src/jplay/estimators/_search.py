@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from jplay._fitting import stores_at_end
 from jplay._array_api import arrays_on_host
+from jplay._fitting import stores_at_end
 from jplay._optional import import_optional
 from jplay.core.arrays import like, linalg_errors, multiply_chain
 from jplay.core.checks import raise_if_collapsed
