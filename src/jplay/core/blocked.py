@@ -261,7 +261,7 @@ class StoredState:
     """State of one block in a file, removed when nothing refers to it any more."""
 
     def __init__(self, value: Any, folder: str | os.PathLike) -> None:
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=os.fspath(folder), delete=False) as file:
             pickle.dump(value, file, protocol=5)
         self.path = Path(file.name)
         weakref.finalize(self, self.path.unlink, missing_ok=True)

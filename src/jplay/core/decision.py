@@ -47,7 +47,7 @@ class ClassStatistics:
     """(n_classes,) number of samples of each class, or their effective number."""
     dof: float
     """Degrees of freedom of ``S``."""
-    target: Array | None = None
+    target: Array = None
     """``T``: the variances of the features around the common mean, in the space of the inputs. A
     feature that hardly varies within the classes of the training samples would decide alone under
     its variance within classes."""

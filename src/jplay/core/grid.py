@@ -8,6 +8,7 @@ longer than the call that starts it, a grid takes about as long as its slowest p
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -78,15 +79,21 @@ def count_together(stack: Problem, layer_sizes: Sequence[int]) -> int:
 def stack_objectives(objectives: Sequence[Objective], reference: Array) -> Objective:
     """Return one objective whose weights have the shape (n_settings, 1, 1)."""
 
-    def stack_weights(weights: list[float]) -> Array:
+    def stack_weights(weights: list[Any]) -> Array:
         return like(np.array(weights, dtype=float).reshape(-1, 1, 1), reference)
 
     return replace(
         objectives[0],
         alpha=stack_weights([o.alpha for o in objectives]),
         beta=stack_weights([o.beta for o in objectives]),
-        penalty=Ridge(stack_weights([o.penalty.gamma for o in objectives])),
+        penalty=Ridge(stack_weights([ridge_of(o) for o in objectives])),
     )
+
+
+def ridge_of(objective: Objective) -> Array:
+    """Return the weight of the ridge on the label projection."""
+    assert isinstance(objective.penalty, Ridge)
+    return objective.penalty.gamma
 
 
 def stack_folds(folds: Sequence[Problem], starts: Sequence[Array]) -> Problem:
@@ -110,7 +117,8 @@ def stack_folds(folds: Sequence[Problem], starts: Sequence[Array]) -> Problem:
     counts = np.array([fold.moments.n_samples for fold in folds], dtype=float)
     moments = compute_moments(samples)
     moments = replace(moments, n_samples=like(counts.reshape(-1, 1, 1, 1), moments.gram))
-    edges = GraphMoments(pad_stack([fold.edges.laplacian_gram for fold in folds]), None, None, None)
+    laplacian_gram = pad_stack([fold.edges.laplacian_gram for fold in folds])
+    edges = GraphMoments(laplacian_gram, None, None, 0.0)
     stack = Problem(samples, moments, edges, folds[0].transform)
     stack.__dict__["start"] = pad_stack(starts)
     return stack

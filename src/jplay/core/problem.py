@@ -34,7 +34,8 @@ class Problem:
     moments: Moments
     edges: GraphMoments
     transform: InputTransform
-    targets: Targets | None = None
+    targets: Any = None
+    """The :class:`.targets.Targets`; ``None`` without labels."""
     graph: Any = None
     """``None`` for samples in blocks, which have one graph each."""
     bandwidth: float | None = None

@@ -181,11 +181,7 @@ class ConstraintSplit:
         self, samples: Samples, nonnegative: bool, unit_ball: bool, relaxation: float
     ) -> None:
         self.samples = samples
-        self.settings = {
-            "nonnegative": nonnegative,
-            "unit_ball": unit_ball,
-            "relaxation": relaxation,
-        }
+        self.settings = nonnegative, unit_ball, relaxation
         self.points: Sequence[Any] = [() for _ in samples.blocks]
 
     def update(self, thetas: Sequence[Array], dual_scale: Array) -> tuple[list[Array], Array]:
@@ -203,7 +199,7 @@ class ConstraintSplit:
         squared_residuals : array of shape (n_layers, ..., 1, 1)
             Squared Frobenius distance of the features of each layer from their split.
         """
-        step = SplitStep([*thetas], dual_scale, **self.settings)
+        step = SplitStep([*thetas], dual_scale, *self.settings)
         self.points, sums = self.samples.update(step, self.points)
         sums = [like(array, thetas[0]) for array in sums]
         return sums[::2], namespace(thetas[0]).stack(sums[1::2])

@@ -200,7 +200,7 @@ class JPlayBandSelector(SelectorMixin, BaseEstimator):
             X, targets, scaling="standard", n_components=self.n_components, reduce_features=False
         ) as problem:
             attributes, status = selector.select(problem)
-        vars(self).update(attributes, n_features_in_=n_features, classes_=targets.classes)
+        self.__dict__.update(attributes, n_features_in_=n_features, classes_=targets.classes)
         warn_if_not_converged(status, type(self).__name__)
         return self
 

@@ -248,7 +248,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
             X, targets, graph=self.graph, scaling=self.scaling, n_components=n_components
         ) as problem:
             attributes = self._solve(problem, n_components, n_layers, X, y)
-        vars(self).update(attributes)
+        self.__dict__.update(attributes)
         warn_if_not_converged(self.result_.status, type(self).__name__)
         return self._end_fit(X, y)
 

@@ -240,7 +240,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
             callback = self._make_callback(X, y, describe)
             result = minimize_chain(problem, sizes, self._objective, self._solver_options, callback)
             attributes = describe(result.thetas, result.coef) | describe_fit(problem, result)
-        vars(self).update(attributes)
+        self.__dict__.update(attributes)
         warn_if_not_converged(result.status, "MultiTaskJPlay")
         return self._end_fit(X, y)
 

@@ -169,7 +169,7 @@ class JPlayRegressor(ChainEstimator, RegressorMixin, BaseEstimator):
             callback = self._make_callback(X, y, describe)
             result = minimize_chain(problem, sizes, self._objective, solver, callback)
             attributes = describe(result.thetas, result.coef) | describe_fit(problem, result)
-        vars(self).update(attributes, _single_target=y.ndim == 1)
+        self.__dict__.update(attributes, _single_target=y.ndim == 1)
         warn_if_not_converged(result.status, "JPlayRegressor")
         return self._end_fit(X, y)
 
