@@ -62,11 +62,7 @@ def test_weights_of_one_block_alone_count(samples, weighted_block):
 @pytest.mark.parametrize(
     ("multilabel", "hidden_block"),
     [
-        pytest.param(
-            False,
-            0,
-            marks=pytest.mark.xfail(reason="sums of weights start as integers", strict=True),
-        ),
+        (False, 0),
         (False, 2),
         (True, 0),
         (True, 2),

@@ -239,7 +239,6 @@ def test_deeper_chains_of_the_published_solver_equal_the_algorithm_boxes(samples
     assert np.linalg.norm(model.coef_ - coef) < 1e-5 * np.linalg.norm(coef)
 
 
-@pytest.mark.xfail(reason="without constraints the fit stops at a saddle point", strict=True)
 @pytest.mark.parametrize("constraints", ["both", "unit_ball"])
 @pytest.mark.parametrize("n_layers", [1, 2])
 def test_fewer_constraints_never_end_higher(samples, constraints, n_layers):

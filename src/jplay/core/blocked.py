@@ -280,15 +280,18 @@ class ClusterSamples(Samples):
     ----------
     blocks : list of futures of blocks
     client : distributed.Client
+    homes : list of str
+        Worker of every block, on which its tasks run as long as it is there.
     """
 
-    def __init__(self, blocks: Sequence[Any], client: Any) -> None:
+    def __init__(self, blocks: Sequence[Any], client: Any, homes: Sequence[str]) -> None:
         super().__init__(blocks)
         self.client = client
+        self.homes = homes
 
     def reduce(self, function: Callable, combine: Callable = add) -> Any:
         results = self.client.map(partial(reduce_block, function), self.blocks, pure=False)
-        return self._collect(results, combine)[1]
+        return self._collect(results, combine)
 
     def update(
         self, function: Callable, states: Sequence[Any], combine: Callable | None = None
@@ -297,16 +300,33 @@ class ClusterSamples(Samples):
         shared = self.client.submit(Shared, function, pure=False)
         functions = [shared] * len(self.blocks)
         results = self.client.map(update_block, self.blocks, states, functions, pure=False)
-        return results, self._collect(results, combine or add_arrays)[1]
+        return results, self._collect(results, combine or add_arrays)
 
     def _collect(self, results: Sequence[Any], combine: Callable) -> Any:
-        """Combine the summaries on the workers, a few at a time, and fetch the total."""
-        wait_for(self.client, results)
-        while len(results) > 1:
-            groups = [results[i : i + GROUP_SIZE] for i in range(0, len(results), GROUP_SIZE)]
-            results = [self.client.submit(fold, combine, group, pure=False) for group in groups]
-        wait_for(self.client, results)
-        return results[0].result()
+        """Combine the summaries of each worker there, a few at a time, and fetch one from each.
+
+        What travels does not grow with the number of blocks, and no worker holds many summaries.
+        """
+
+        def fold_on(home: str, members: Sequence[Any]) -> Any:
+            return self.client.submit(
+                fold,
+                combine,
+                members,
+                workers=[home],
+                allow_other_workers=True,
+                priority=10,  # before the next block
+                pure=False,
+            )
+
+        totals = []
+        for home in dict.fromkeys(self.homes):
+            members = [r for r, place in zip(results, self.homes, strict=True) if place == home]
+            starts = range(0, len(members), GROUP_SIZE)
+            groups = [fold_on(home, members[i : i + GROUP_SIZE]) for i in starts]
+            totals.append(fold_on(home, groups))
+        wait_for(self.client, totals)
+        return reduce(combine, (total[1] for total in self.client.gather(totals)))
 
 
 GROUP_SIZE = 8
@@ -446,17 +466,22 @@ def open_blocks(X: Any) -> Iterator[MakeSamples]:
 def open_cluster(X: Any, client: Any) -> MakeSamples:
     """Return the function that makes samples of a Dask array on a cluster."""
     distributed = import_optional("distributed", feature="A Dask cluster", extra="dask")
-    workers = find_workers(client).values()
-    memory = sum(worker["memory_limit"] or find_memory() for worker in workers)
+    workers = find_workers(client)
+    memory = sum(worker["memory_limit"] or find_memory() for worker in workers.values())
     kept = bool(distributed.client.futures_of(X)) or fits_in(X.nbytes, memory)
     parts = [part for part, n in zip(X.to_delayed()[:, 0], X.chunks[0], strict=True) if n]
-    sources = (
-        client.compute(parts)
-        if kept
-        else [DaskBlock(X.blocks[i]) for i, n in enumerate(X.chunks[0]) if n]
-    )
+    # Neighboring blocks together, or where the blocks are already.
+    names, n_blocks = sorted(workers), len(parts)
+    homes = [names[i * len(names) // n_blocks] for i in range(n_blocks)]
+    sources: list[Any] = [DaskBlock(X.blocks[i]) for i, n in enumerate(X.chunks[0]) if n]
     if kept:
+        sources = client.compute(parts)
         wait_for(client, sources)
+        for source in sources:
+            if source.status == "error":
+                source.result()  # raises what the block raised
+        holders = client.who_has(sources)
+        homes = [holders[source.key][0] for source in sources]
     slices = slice_rows(find_block_sizes(X))
 
     def make_samples(transform: InputTransform | None, targets: Targets | None) -> Samples:
@@ -465,10 +490,19 @@ def open_cluster(X: Any, client: Any) -> MakeSamples:
         dask = import_optional("dask", feature="A Dask cluster", extra="dask")
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             blocks = [
-                client.submit(make_block, source, part, transform, kept, pure=False)
-                for source, part in zip(sources, parts, strict=True)
+                client.submit(
+                    make_block,
+                    source,
+                    part,
+                    transform,
+                    kept,
+                    workers=[home],
+                    allow_other_workers=True,
+                    pure=False,
+                )
+                for source, part, home in zip(sources, parts, homes, strict=True)
             ]
-        return ClusterSamples(blocks, client)
+        return ClusterSamples(blocks, client, homes)
 
     return make_samples
 

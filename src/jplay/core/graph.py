@@ -156,7 +156,10 @@ def build_graph(X: Array, scaled: Any, graph: Any) -> tuple[Any, float | None]:
     graph = HeatGraph() if graph is None else graph
     if isinstance(graph, HeatGraph):
         n_neighbors = check_heat_graph(graph, n_samples)
-        return heat_graph(scaled, n_neighbors, graph.bandwidth, graph.method)
+        affinity, bandwidth = heat_graph(scaled, n_neighbors, graph.bandwidth, graph.method)
+        weights = affinity.data if scipy.sparse.issparse(affinity) else affinity.weights
+        check_edges(float(namespace(weights).max(weights)), bandwidth)
+        return affinity, bandwidth
     if callable(graph):
         graph = graph(X)
     if is_numpy(X):
@@ -257,7 +260,6 @@ def heat_graph(
         farthest = np.sqrt(to_numpy(squares[:, -1]))
         bandwidth = float(np.median(farthest)) or float(np.mean(farthest)) or 1.0
     weights = apply_kernel(squares, bandwidth)
-    check_edges(float(namespace(weights).max(weights)), bandwidth)
     if is_numpy(weights):
         return symmetrize_lists(indices, weights), float(bandwidth)
     return NeighborGraph(indices, halve_mutual(indices, weights)), float(bandwidth)

@@ -190,4 +190,5 @@ def compute_objective(
         objective.beta / 2 * manifold,
         objective.penalty.value(P),
     ]
-    return namespace(P).stack(terms)
+    # A term that is absent is the same for all settings of a stack.
+    return namespace(P).stack([term + 0 * terms[1] for term in terms])

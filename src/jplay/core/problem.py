@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from jplay.core.arrays import Array, is_numpy, like, namespace
 from jplay.core.checks import check_scale
@@ -142,7 +143,9 @@ class RowSlice:
     rows: slice
 
     def load(self) -> Array:
-        return self.array[self.rows]
+        # Strict libraries want an index for every axis, files know the first only.
+        on_device = is_array_api_obj(self.array) and not is_numpy(self.array)
+        return self.array[self.rows, :] if on_device else self.array[self.rows]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ it, brings all samples into the ball. It keeps non-negativity. Zero samples stay
 
 from collections.abc import Sequence
 
-from jplay.core.arrays import Array, namespace
+from jplay.core.arrays import Array, inner, namespace
 from jplay.core.samples import Samples, find_largest_norm, find_lowest_ratios
 
 MARGIN = 1e-4
@@ -48,7 +48,7 @@ def repair(
         the mean.
     """
     xp = namespace(mean)
-    one = xp.ones_like(mean[..., :1])
+    one = xp.ones_like(inner(thetas[0], thetas[0]))
     feasible, scale = one > 0, one
     repaired: list[Array] = []
     upstream = None
