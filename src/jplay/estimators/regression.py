@@ -245,7 +245,8 @@ def describe_predictions(
         fits = [fit_ridge(of_task, metric, subspace) for of_task in moments]
     predictions = []
     for (problem, targets), mean, fit in zip(parts, means, fits, strict=True):
-        assert targets.output_scale is not None and targets.center is not None
+        assert targets.output_scale is not None
+        assert targets.center is not None
         coef = fit.coef / targets.output_scale[:, None]
         intercept = targets.center - coef @ (to_numpy(theta) @ mean)
         predictions.append(
