@@ -14,10 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
+from jplay.core.information import SearchStatus, draw_samples, search_subspace
 from jplay.estimators._linear import CenteredTransformer, check_n_components, check_squares
 from jplay.numerics.scatter import centring_noise
-from jplay.solvers.grassmann import SearchStatus
-from jplay.solvers.information import draw_samples, search_subspace
 
 
 def _encode_targets(y, target_type):
@@ -164,7 +163,6 @@ class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimat
 
         result = search_subspace(
             self._criterion(samples, widths, regs),
-            samples,
             self.n_components,
             init=self.init,
             n_restarts=self.n_restarts,
@@ -175,12 +173,8 @@ class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimat
         )
         for name, value in fitted(result.frame).items():
             setattr(self, name, value)
-        self.width_ = result.choice.settings.width
-        self.target_width_ = (
-            None if self._ignores_target_width(samples) else (result.choice.settings.target_width)
-        )
-        self.reg_ = result.choice.settings.reg
-        self.score_ = result.choice.score
+        (self.width_, target_width, self.reg_), self.score_ = result.choice
+        self.target_width_ = None if self._ignores_target_width(samples) else target_width
         self.n_iter_ = result.n_iter
         context.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes=lambda: fitted(result.frame)

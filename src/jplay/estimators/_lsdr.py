@@ -1,7 +1,7 @@
 """Least-squares dimensionality reduction."""
 
+from jplay.core.information import SquaredLossCriterion
 from jplay.estimators._information import InformationSubspace
-from jplay.solvers.squared_loss_information import SquaredLossCriterion
 
 
 class LSDR(InformationSubspace):

@@ -1,7 +1,7 @@
 """Least-squares quadratic mutual information derivative."""
 
+from jplay.core.information import QuadraticCriterion
 from jplay.estimators._information import InformationSubspace
-from jplay.solvers.quadratic_information import QuadraticCriterion
 
 
 class LSQMID(InformationSubspace):
