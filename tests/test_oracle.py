@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from graphs import heat_affinity
-from jplay import HeatGraph, JPlay, PaperSolver
-from jplay.solvers.pretraining import autorule, locality_preserving_projections
-from jplay.solvers.samples import ArraySamples
-from jplay.solvers.schedules import LayerSchedule
+from jplay import LPP, AutoRULe, HeatGraph, JPlay, PaperSolver
 from plain_transcription import Settings
 from plain_transcription import solve_jplay as plain_solve_jplay
 
@@ -73,32 +70,21 @@ def test_oracle_affinity(number):
 @pytest.mark.parametrize("number", CASES)
 def test_oracle_lpp_starts_of_all_layers(number):
     case = load_case(number)
-    affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
-    statistics = ArraySamples(case.X, case.Y, affinity).statistics()
+    Z = case.X
     for expected, autorule_theta in zip(case.lpp, case.autorule, strict=True):
-        start = locality_preserving_projections(statistics, len(expected))
-        np.testing.assert_allclose(start, expected, rtol=0, atol=1e-8)
-        statistics = statistics.projected(autorule_theta)
+        lpp = LPP(len(expected), graph=case.affinity).fit(Z)
+        np.testing.assert_allclose(lpp.components_, expected, rtol=0, atol=1e-8)
+        Z = Z @ autorule_theta.T
 
 
 @pytest.mark.parametrize("number", CASES)
-def test_oracle_autorule_from_its_own_starts(number):
+def test_oracle_autorule_of_all_layers(number):
     case = load_case(number)
-    affinity, _ = heat_affinity(case.X, case.n_neighbors, case.t)
-    samples = ArraySamples(case.X, case.Y, affinity)
-    for start, expected in zip(case.lpp, case.autorule, strict=True):
-        result = autorule(
-            samples,
-            samples.statistics(),
-            start,
-            eta=case.eta,
-            nonnegative=True,
-            unit_ball=True,
-            reconstruction=True,
-            schedule=LayerSchedule(),
-        )
-        np.testing.assert_allclose(result.theta, expected, rtol=0, atol=1e-8)
-        samples = samples.projected(expected)
+    Z = case.X
+    for expected in case.autorule:
+        layer = AutoRULe(len(expected), eta=case.eta, graph=case.affinity).fit(Z)
+        np.testing.assert_allclose(layer.components_, expected, rtol=0, atol=1e-8)
+        Z = Z @ expected.T
 
 
 @pytest.mark.parametrize("number", CASES)

@@ -12,6 +12,8 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from jplay._estimator_base import float_dtypes
+from jplay._rowwise import by_rows
 from jplay.core.arrays import Array, is_numpy, like, namespace, rows_of, to_numpy
 from jplay.core.objective import Objective, Ridge
 from jplay.core.targets import encode_targets, put_classes_like
@@ -26,9 +28,7 @@ from jplay.estimators._lifted_chain import (
     supervised_view,
     with_landmarks,
 )
-from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import OutputClassifier
-from jplay.estimators._rowwise import by_rows
 from jplay.estimators.stages import StageData, merge_labels, round_to_single
 from jplay.numerics.kernels import squared_distances
 from jplay.numerics.lift import landmark_indices

@@ -146,7 +146,7 @@ def test_degenerate_data_works(case):
         (np.eye(4), [0, 0, 0, 0], {}, "at least 2 classes or values"),
         (np.eye(4), [1.5, 1.5, 1.5, 1.5], {}, "at least 2 classes or values"),
         (np.eye(4), [0, 0, 1, 1], {"n_components": 5}, "at most 4 .the number of features"),
-        (np.eye(4, 9), [0, 0, 1, 1], {"n_components": 4}, "at most 3 .the rank of the 4 centred"),
+        (np.eye(4, 9), [0, 0, 1, 1], {"n_components": 4}, "at most 3 .the rank of the 4 centered"),
         (np.ones((4, 3)), [0, 0, 1, 1], {}, "at most 0 .the rank"),
         (np.eye(4), [0, 0, 1, 1], {"widths": ()}, "`widths` should be one or more positive"),
         (np.eye(4), [0, 0, 1, 1], {"regs": (-1.0,)}, "`regs` should be one or more positive"),

@@ -93,7 +93,7 @@ def test_degenerate_data_works(case):
     [
         (np.eye(4), [0, 0, 0, 0], {}, "at least 2 classes or values"),
         (np.eye(4), [0, 0, 1, 1], {"n_components": 5}, "at most 4 .the number of features"),
-        (np.eye(4, 9), [0, 0, 1, 1], {"n_components": 4}, "at most 3 .the rank of the 4 centred"),
+        (np.eye(4, 9), [0, 0, 1, 1], {"n_components": 4}, "at most 3 .the rank of the 4 centered"),
         (np.eye(4), [0, 0, 1, 1], {"widths": (0.0,)}, "`widths` should be one or more positive"),
     ],
 )
