@@ -94,7 +94,7 @@ def _affine(X: Any, matrix: Any, offset: Any) -> tuple[Any, bool]:
 
 
 def _affine_in_cache(X: Any, matrix: Any, offset: Any) -> tuple[Any, bool]:
-    """Return what ``_affine`` returns, for NumPy arrays: sum and check find the product in cache."""
+    """Return what ``_affine`` returns; sum and check find the product of NumPy arrays in cache."""
     matrix = np.ascontiguousarray(matrix.T)
     Z = np.empty((X.shape[0], matrix.shape[1]), dtype=X.dtype)
     size = min(X.shape[0], max(64, _CACHED_BYTES // offset.nbytes))
@@ -165,7 +165,7 @@ class CenteredTransformer(AffineTransformer):
 
 
 class ReconstructingTransformer(AffineTransformer):
-    """Mixin of estimators with ``transform(X) = X @ components_.T + intercept_`` and its inverse."""
+    """Mixin of estimators with ``transform(X) = X @ components_.T + intercept_`` and an inverse."""
 
     @property
     def _affine_map(self):

@@ -1,4 +1,4 @@
-r"""Subspaces with the most information on the target: the optimization of LSDR and LSQMID.
+"""Subspaces with the most information on the target: the optimization of LSDR and LSQMID.
 
 Both methods look for orthonormal rows ``W`` such that the features ``z = W x`` have the most mutual
 information with the target ``y``. Each has a criterion that is fitted by least squares with
@@ -43,7 +43,6 @@ SUFFICIENT_GAIN = 1e-4  # fraction of the promised gain that a step must bring (
 
 Evaluation = Callable[[ndarray], tuple[float | None, ndarray]]
 """Function of a frame that returns the criterion, ``None`` if unknown, and its gradient."""
-Rows = slice | ndarray
 
 
 @dataclass(frozen=True)
@@ -176,12 +175,9 @@ def search_subspace(
     return best._replace(n_iter=n_steps, status=status)
 
 
-# The criterion of LSDR
-
-
 @dataclass(frozen=True)
 class SquaredLossCriterion:
-    r"""Least-squares estimate of squared-loss mutual information.
+    """Criterion of LSDR: least-squares estimate of squared-loss mutual information.
 
     The density ratio is fitted in the bases ``K_z(z, z_k) K_y(y, y_k)`` at the centers ``k``. With
 
@@ -280,12 +276,9 @@ def ratio_moments(
     return gram * target_gram / n_samples**2, joint / n_samples
 
 
-# The criterion of LSQMID
-
-
 @dataclass(frozen=True)
 class QuadraticCriterion:
-    """Least-squares estimate of the derivative of quadratic mutual information.
+    """Criterion of LSQMID: least-squares estimate of the derivative of quadratic information.
 
     With ``f = p(z, y) - p(z) p(y)``, quadratic mutual information is half the integral of ``f^2``.
     Its derivative needs ``df/dz`` only, which is fitted directly: ``g_l = theta_l^T phi`` with
@@ -385,16 +378,16 @@ class DerivativeBases:
         gram = np.sqrt(kernel[centers] * target_kernel[centers])
         return cls(Z, Z[centers], kernel, target_kernel, gram, bandwidth)
 
-    def dependence(self, rows: Rows) -> ndarray:
+    def dependence(self, rows: slice | ndarray) -> ndarray:
         """Return ``K_z o (K_y - mean K_y)``, the bases under ``p(z, y) - p(z) p(y)``."""
         targets = self.target_kernel[rows]
         return self.kernel[rows] * (targets - targets.mean(axis=0))
 
-    def mean_values(self, rows: Rows) -> ndarray:
+    def mean_values(self, rows: slice | ndarray) -> ndarray:
         """Return ``mean_i phi_k(z_i, y_i) - mean_ij phi_k(z_i, y_j)``, (n_centers, 1)."""
         return self.dependence(rows).mean(axis=0)[:, None]
 
-    def mean_slopes(self, rows: Rows) -> ndarray:
+    def mean_slopes(self, rows: slice | ndarray) -> ndarray:
         """Return the derivatives of the mean values by ``z``, (n_centers, n_components)."""
         dependence = self.dependence(rows)
         moved = dependence.T @ self.Z[rows] - dependence.sum(axis=0)[:, None] * self.Z_centers
@@ -408,9 +401,6 @@ def log_gram_scale(n_components: int, n_outputs: int, settings: KernelSettings) 
         n_components * (half_log_pi + np.log(settings.bandwidth))
         + n_outputs * (half_log_pi + np.log(settings.target_bandwidth))
     )
-
-
-# Starts
 
 
 def starting_frames(
@@ -482,9 +472,6 @@ def leading_gradients(
         gradients = weights @ X_centers - weights.sum(axis=1)[:, None] * X_centers
         outer += gradients.T @ gradients
     return np.linalg.eigh(outer)[1][:, ::-1][:, :n_components].T
-
-
-# Conjugate gradients on the Grassmann manifold
 
 
 def maximize_over_subspaces(
@@ -632,9 +619,6 @@ class Geodesic:
         angles = (self.rates * t)[:, None]
         turn = (np.cos(angles) - 1) * self.right - np.sin(angles) * self.origin
         return tangent + (tangent @ self.right.T) @ turn
-
-
-# Gaussian kernels
 
 
 def squared_distances(A: ndarray, B: ndarray) -> ndarray:
