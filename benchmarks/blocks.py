@@ -29,18 +29,18 @@ import distributed
 import numpy as np
 import scipy.sparse
 import zarr
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import normalize
-
-from jplay import FastSolver, HeatGraph, JPlay
-from jplay.blocks import blocked, functions, graph_quality, partition_affinity
 from jplay.blocks.graph import heat_graph
-from jplay.datasets import fetch_indian_pines
 from jplay.numerics.graph import laplacian_gram, symmetric_affinity
 from jplay.numerics.inverted_file import cell_neighbors
 from jplay.numerics.rows import AS_THEY_ARE, formed
 from jplay.problems.first_layer import scaling_form
 from jplay.problems.targets import summarize_targets, target_code
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
+
+from jplay import FastSolver, HeatGraph, JPlay
+from jplay.blocks import blocked, functions, graph_quality, partition_affinity
+from jplay.datasets import fetch_indian_pines
 
 
 def spectra(n_samples, n_features, seed=0):

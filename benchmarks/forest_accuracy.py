@@ -15,8 +15,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 
+from jplay.baselines import CanonicalCorrelationForestClassifier
 from jplay.datasets import fetch_ar, fetch_extended_yale_b, fetch_indian_pines
-from jplay.forest import CanonicalCorrelationForestClassifier
 
 BUNDLED = {
     "iris": load_iris,

@@ -38,9 +38,9 @@ from sklearn.pipeline import make_pipeline
 
 import jplay
 from jplay import JPlay, JPlayCommittee, LiftedJPlay
+from jplay.baselines import CanonicalCorrelationForestClassifier
 from jplay.datasets.line_ends import check_not_converted
 from jplay.experiments._steps import RBFSVMClassifier
-from jplay.forest import CanonicalCorrelationForestClassifier
 from jplay.numerics.votes import expected_calibration_error
 
 DRAWS, MAX_TEST = 3, 2000

@@ -94,8 +94,9 @@ def simulated_pixels(torch, n, d=200, n_classes=16, seed=0, device="cuda"):
 
 def million_pixels(torch, n=1_000_000):
     """A three-layer fit of a million pixels: the graph and the rest apart."""
-    from jplay import JPlay
     from jplay.numerics.graph import neighbor_graph
+
+    from jplay import JPlay
 
     X, y = simulated_pixels(torch, n)
     torch.cuda.synchronize()
@@ -124,8 +125,9 @@ def million_pixels(torch, n=1_000_000):
 
 def exact_neighbors(torch, X, samples, n_neighbors):
     """Nearest neighbours of some samples among all, a few at a time."""
-    from jplay._array_api import smallest_per_row
     from jplay.numerics.inverted_file import nearest_of
+
+    from jplay._array_api import smallest_per_row
 
     Z = X - X.mean(0)
     norms = (Z * Z).sum(1)

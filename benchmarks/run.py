@@ -56,10 +56,11 @@ def simulated(n, d, r, seed=0):
 
 def layer_times(n, d, r, threads, n_iter):
     """Seconds per iteration of one layer problem: compressed, plain, and its two products."""
-    import plain_transcription as plain
     from jplay.solvers.layer import LayerProblem, solve_layer
     from jplay.solvers.samples import ArraySamples
     from jplay.solvers.schedules import LayerSchedule
+
+    import plain_transcription as plain
     from jplay.core.threads import sample_threads
 
     X, Y, affinity, theta = simulated(n, d, r)

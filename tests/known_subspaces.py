@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from jplay.numerics.stiefel import random_frame
+from jplay.core.information import random_frame
 
 
 @dataclass(frozen=True)

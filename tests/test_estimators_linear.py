@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from jplay import LPP, HeatGraph, JPlay
-from jplay.estimators import _linear
+from jplay import LPP, HeatGraph, JPlay, _estimator_base
 
 N_SAMPLES = 200
 
@@ -23,14 +22,14 @@ def model(request, samples):
 
 @pytest.fixture
 def many_blocks(monkeypatch):
-    monkeypatch.setattr(_linear, "_CACHED_BYTES", 1)
+    monkeypatch.setattr(_estimator_base, "_CACHED_BYTES", 1)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_blocks_of_rows_are_transformed_as_the_whole(model, samples, dtype, monkeypatch):
     X = samples[0].astype(dtype)
     whole = model.transform(X)
-    monkeypatch.setattr(_linear, "_CACHED_BYTES", 1)
+    monkeypatch.setattr(_estimator_base, "_CACHED_BYTES", 1)
     blocks = model.transform(X)
     assert blocks.dtype == dtype
     np.testing.assert_allclose(blocks, whole, rtol=100 * np.finfo(dtype).eps, atol=1e-6)

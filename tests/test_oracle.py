@@ -93,7 +93,7 @@ def test_oracle_lpp_starts_of_all_layers(number):
 
 
 @pytest.mark.parametrize("number", CASES)
-def test_oracle_autorule_from_its_own_starts(number):
+def test_oracle_autorule_of_all_layers(number):
     case = load_case(number)
     X = case.X
     for start, expected in zip(case.lpp, case.autorule, strict=True):

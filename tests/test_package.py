@@ -9,7 +9,8 @@ import pytest
 
 import jplay
 
-HEAVY = ["sklearn", "matplotlib", "torch", "dask", "pandas", "rasterio", "typer"]
+OPTIONAL = ["matplotlib", "torch", "dask", "rasterio", "typer"]
+HEAVY = ["sklearn", "pandas", *OPTIONAL]  # scikit-learn loads pandas if it is there
 
 
 def run_python(code):
@@ -42,18 +43,22 @@ def test_names_load_on_first_use(name):
     assert run_python(code) == f"False True {name}"
 
 
-def test_all_estimators_are_public_names():
-    from jplay import estimators
-
-    names = [name for name in estimators.__all__ if isinstance(getattr(estimators, name), type)]
-    assert len(names) > 8
+@pytest.mark.parametrize("package", ["estimators", "baselines"])
+def test_all_estimators_are_public_names(package):
+    home = getattr(jplay, package)
+    names = [name for name in home.__all__ if isinstance(getattr(home, name), type)]
+    assert len(names) > 6
     assert set(names) <= set(jplay.__all__)
     for name in names:
-        assert getattr(jplay, name) is getattr(estimators, name)
+        assert getattr(jplay, name) is getattr(home, name)
+
+
+def test_no_estimator_is_in_two_packages():
+    assert not set(jplay.estimators.__all__) & set(jplay.baselines.__all__)
 
 
 FOLDER = Path(jplay.__file__).parent
-INNER = {"core", "numerics", "palette", "solvers"}
+INNER = {"core", "numerics", "palette"}
 """Modules that come without a promise."""
 SUBPACKAGES = sorted(
     ({path.parent.name for path in FOLDER.glob("*/__init__.py")} - INNER)

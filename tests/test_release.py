@@ -133,7 +133,7 @@ def test_unpacked_source_distribution_passes_its_quick_tests(unpacked):
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
         *("-k", " and ".join(f"not {name}" for name in LONG)),  # run by every other test run
         *reading,
-        *("tests/test_package.py", "tests/test_estimators_lpp.py"),
+        *("tests/test_package.py", "tests/test_baselines_lpp.py"),
         cwd=unpacked,
         environment={"PYTHONPATH": str(unpacked / "src")},
     )

@@ -1,32 +1,20 @@
 """Estimators with scikit-learn's interface."""
 
 from jplay._documentation import link_documentation as _link
-from jplay.estimators._autorule import AutoRULe
+from jplay._rowwise import without_training
 from jplay.estimators._bands import JPlayBandSelector
 from jplay.estimators._committee import JPlayCommittee
 from jplay.estimators._cross_sensor import CrossSensorJPlay
 from jplay.estimators._domain import DomainJPlay
-from jplay.estimators._lfda import LFDA
 from jplay.estimators._lifted import LiftedJPlay
-from jplay.estimators._lpp import LPP
-from jplay.estimators._lsdr import LSDR
-from jplay.estimators._lsqmid import LSQMID
 from jplay.estimators._multilabel import MultiLabelJPlay
-from jplay.estimators._npe import NPE
 from jplay.estimators._search import JPlaySearchCV
 from jplay.estimators._spatial import SpatialJPlay
-from jplay.estimators._state import without_training
 from jplay.estimators.jplay import JPlay
 from jplay.estimators.multitask import MultiTaskJPlay
 from jplay.estimators.regression import JPlayRegressor
 
 __all__ = [
-    "LFDA",
-    "LPP",
-    "LSDR",
-    "LSQMID",
-    "NPE",
-    "AutoRULe",
     "CrossSensorJPlay",
     "DomainJPlay",
     "JPlay",

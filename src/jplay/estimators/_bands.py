@@ -11,15 +11,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._estimator_base import (
+    float_dtypes,
+    prepare_problem,
+    warn_if_not_converged,
+)
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.blocked import check_rows, is_in_blocks
 from jplay.core.objective import Objective, Ridge
 from jplay.core.solver import FastSolver
 from jplay.core.targets import encode_targets
-from jplay.estimators._chain import prepare_problem
-from jplay.estimators._linear import float_dtypes, warn_if_not_converged
-from jplay.estimators._rowwise import by_rows
-from jplay.estimators.band_path import Selector
+from jplay.estimators._band_path import Selector
 from jplay.numerics.feature_choice import ChoiceRules
 
 

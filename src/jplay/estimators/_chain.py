@@ -1,8 +1,8 @@
 """Shared parts of the estimators that learn a chain of projections."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from functools import reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,8 +11,15 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jplay.core.arrays import Array, like, multiply_chain, namespace
-from jplay.core.blocked import is_in_blocks, prepare_blocks
+from jplay._estimator_base import (
+    GRAPH_CONSTRAINTS,
+    MODEL_CONSTRAINTS,
+    ReconstructingTransformer,
+    float_dtypes,
+    translate_linalg_errors,
+)
+from jplay._rowwise import by_rows
+from jplay.core.arrays import Array, like, namespace
 from jplay.core.checks import choose_layer_sizes, raise_if_collapsed
 from jplay.core.decision import (
     ClassStatistics,
@@ -22,22 +29,15 @@ from jplay.core.decision import (
 )
 from jplay.core.objective import CoefPenalty, Objective, Ridge
 from jplay.core.paper import PaperSolver, minimize_paper
-from jplay.core.problem import Problem, prepare
+from jplay.core.problem import Problem
 from jplay.core.result import SolverCallback, SolverResult
 from jplay.core.solver import FastSolver, minimize
 from jplay.core.targets import Targets
-from jplay.estimators._linear import ReconstructingTransformer, float_dtypes
-from jplay.estimators._rowwise import by_rows
 
 logger = logging.getLogger("jplay")
 
 SOLVERS = {"fast": FastSolver, "paper": PaperSolver}
 
-GRAPH_CONSTRAINTS = {"graph": [callable, "array-like", "sparse matrix", None]}
-MODEL_CONSTRAINTS = {
-    "constraints": [StrOptions({"both", "nonnegative", "unit_ball"}), None],
-    "reconstruction": ["boolean"],
-}
 CHAIN_CONSTRAINTS: dict = {
     "n_components": [Interval(Integral, 1, None, closed="left"), None],
     "n_layers": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -55,23 +55,9 @@ MIN_COMPONENTS = 30
 784 pixels lose two to three points and the mean over 40 problems 0.1; with 40 nothing changes."""
 
 
-def prepare_problem(
-    X: Any, targets: Targets | None, **settings: Any
-) -> AbstractContextManager[Problem]:
-    """Prepare the problem of samples wherever they are, see :func:`jplay.core.problem.prepare`."""
-    return (prepare_blocks if is_in_blocks(X) else prepare)(X, targets, **settings)
-
-
-@contextmanager
-def translate_linalg_errors() -> Iterator[None]:
-    """Say what to do if equations cannot be solved."""
-    try:
-        yield
-    except (np.linalg.LinAlgError, OverflowError) as error:
-        raise ValueError(
-            f"The equations of the fit could not be solved in double precision ({error}). Bring "
-            "the weights (alpha, beta, gamma, eta) nearer to one, and scale the samples."
-        ) from error
+def multiply_chain(thetas: Sequence[Array]) -> Array:
+    """Return the product ``Theta_m ... Theta_1``."""
+    return reduce(lambda product, theta: theta @ product, thetas)
 
 
 def minimize_chain(

@@ -12,14 +12,14 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from jplay._estimator_base import float_dtypes
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.arrays import Array, is_numpy, like, namespace, rows_of, to_numpy
 from jplay.core.objective import Objective, Ridge
 from jplay.core.targets import encode_targets, put_classes_like
 from jplay.core.threads import available_threads, sample_threads
-from jplay.estimators._linear import float_dtypes
 from jplay.estimators._outputs import OutputClassifier
-from jplay.estimators._rowwise import by_rows
 from jplay.estimators.additive_chain import AdditiveChain, additive_chain
 from jplay.estimators.lifted_chain import (
     Lift,

@@ -12,10 +12,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.blocked import check_in_host_memory
 from jplay.core.targets import encode_targets
 from jplay.estimators._committee import JPlayCommittee
-from jplay.estimators._rowwise import by_rows
 from jplay.numerics.subsets import surest_of_each_class
 
 N_FOLDS = 5

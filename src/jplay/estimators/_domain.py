@@ -18,10 +18,10 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.blocked import check_in_host_memory
 from jplay.core.graph import HeatGraph
 from jplay.core.targets import encode_targets
-from jplay.estimators._rowwise import by_rows
 from jplay.estimators.jplay import JPlay
 from jplay.numerics.kernels import squared_distances
 from jplay.numerics.subsets import surest_share

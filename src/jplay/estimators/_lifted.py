@@ -17,17 +17,17 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from jplay._estimator_base import float_dtypes
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.arrays import is_numpy, to_numpy
 from jplay.core.decision import compute_whitener, estimate_covariance
 from jplay.core.graph import HeatGraph
 from jplay.core.objective import Objective, Ridge
 from jplay.core.problem import prepare
 from jplay.core.targets import encode_targets, put_classes_like
-from jplay.estimators._linear import float_dtypes
+from jplay.estimators._lifted_chain import Lift, View, lifted_chain, with_landmarks
 from jplay.estimators._outputs import ScoreClassifier
-from jplay.estimators._rowwise import by_rows
-from jplay.estimators.lifted_chain import Lift, View, lifted_chain, with_landmarks
 from jplay.estimators.stages import StageData, merge_labels
 from jplay.numerics.lift import landmark_indices
 from jplay.numerics.votes import softmax

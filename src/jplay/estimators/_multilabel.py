@@ -9,11 +9,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._estimator_base import float_dtypes
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.targets import encode_targets
 from jplay.estimators._committee import JPlayCommittee
-from jplay.estimators._linear import float_dtypes
-from jplay.estimators._rowwise import by_rows
 from jplay.numerics.stratification import iterative_folds
 from jplay.numerics.thresholds import best_f1_threshold
 

@@ -5,7 +5,7 @@ from typing import Any
 from sklearn.base import ClassifierMixin
 
 from jplay._array_api import is_numpy, namespace, to_numpy
-from jplay.estimators._rowwise import by_rows
+from jplay._rowwise import by_rows
 from jplay.numerics.votes import logistic, softmax
 
 

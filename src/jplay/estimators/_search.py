@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from jplay._array_api import arrays_on_host
+from jplay._estimator_base import warn_if_not_converged
 from jplay._fitting import stores_at_end
 from jplay._optional import import_optional
 from jplay.core.arrays import like, linalg_errors, multiply_chain
@@ -26,7 +27,6 @@ from jplay.core.grid import minimize_grid
 from jplay.core.problem import prepare
 from jplay.core.solver import FastSolver
 from jplay.estimators._chain import choose_sizes
-from jplay.estimators._linear import warn_if_not_converged
 from jplay.estimators.jplay import JPlay
 from jplay.estimators.label_penalty import LabelPenalty
 from jplay.estimators.soft_labels import SoftLabelPropagation

@@ -5,6 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jplay._estimator_base import (
+    translate_linalg_errors,
+)
 from jplay.core.arrays import Array, inner, like, namespace, to_numpy, trace
 from jplay.core.objective import Objective
 from jplay.core.problem import Problem, prepare
@@ -13,7 +16,9 @@ from jplay.core.samples import collect_rows
 from jplay.core.solver import FastSolver, minimize
 from jplay.core.step import QuadraticPull
 from jplay.core.targets import encode_targets
-from jplay.estimators._chain import choose_sizes, translate_linalg_errors
+from jplay.estimators._chain import (
+    choose_sizes,
+)
 from jplay.numerics.feature_choice import ChoiceRules, LeftOutLoss, first_allowed, grown, swapped
 from jplay.numerics.subsets import class_folds
 

@@ -12,6 +12,11 @@ from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jplay._estimator_base import (
+    float_dtypes,
+    prepare_problem,
+    warn_if_not_converged,
+)
 from jplay._fitting import stores_at_end
 from jplay.core.arrays import like, multiply_chain, namespace
 from jplay.core.blocked import check_rows, check_weight_rows, is_in_blocks
@@ -33,9 +38,7 @@ from jplay.estimators._chain import (
     describe_decision,
     describe_fit,
     minimize_chain,
-    prepare_problem,
 )
-from jplay.estimators._linear import float_dtypes, warn_if_not_converged
 from jplay.estimators._outputs import ScoreClassifier
 from jplay.estimators._selection import choose_architecture
 from jplay.estimators.label_penalty import LabelPenalty

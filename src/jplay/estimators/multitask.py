@@ -13,7 +13,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from jplay._estimator_base import float_dtypes, warn_if_not_converged
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.arrays import like, multiply_chain, namespace, to_numpy
 from jplay.core.blocked import is_in_blocks
 from jplay.core.decision import estimate_covariance
@@ -32,8 +34,6 @@ from jplay.estimators._chain import (
     describe_fit,
     minimize_chain,
 )
-from jplay.estimators._linear import float_dtypes, warn_if_not_converged
-from jplay.estimators._rowwise import by_rows
 from jplay.estimators.coupling import apply_composition
 from jplay.estimators.regression import describe_predictions
 from jplay.estimators.task_targets import (

@@ -9,7 +9,13 @@ from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from jplay._estimator_base import (
+    float_dtypes,
+    prepare_problem,
+    warn_if_not_converged,
+)
 from jplay._fitting import stores_at_end
+from jplay._rowwise import by_rows
 from jplay.core.arrays import Array, like, multiply_chain, namespace, to_numpy
 from jplay.core.blocked import check_rows, check_weight_rows, is_in_blocks
 from jplay.core.paper import PaperSolver
@@ -25,10 +31,7 @@ from jplay.estimators._chain import (
     describe_coef,
     describe_fit,
     minimize_chain,
-    prepare_problem,
 )
-from jplay.estimators._linear import float_dtypes, warn_if_not_converged
-from jplay.estimators._rowwise import by_rows
 from jplay.estimators.ridge import RegressionMoments, fit_coupled_ridges, fit_ridge
 
 

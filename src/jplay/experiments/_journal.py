@@ -53,11 +53,11 @@ def _commit():
 
 
 def code_fingerprint():
-    """Return a hash of what computes the figures: all between numerics and the estimators."""
+    """Return a hash of what computes the figures: everything up to the estimators."""
     package = Path(__file__).parents[1]
     digest = sha256()
-    for folder in ("numerics", "solvers", "blocks", "problems", "estimators", "forest"):
-        for path in sorted((package / folder).glob("*.py")):
+    for folder in ("numerics", "core", "baselines", "estimators"):
+        for path in sorted((package / folder).rglob("*.py")):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -21,7 +21,15 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jplay._fitting import stores_at_end
-from jplay.estimators import LFDA, LPP, LSDR, LSQMID, NPE, JPlay
+from jplay.baselines import (
+    LFDA,
+    LPP,
+    LSDR,
+    LSQMID,
+    NPE,
+    CanonicalCorrelationForestClassifier,
+)
+from jplay.estimators import JPlay
 from jplay.experiments._named import make_named
 from jplay.experiments._rivals import (
     PLSDAClassifier,
@@ -31,7 +39,6 @@ from jplay.experiments._rivals import (
 )
 from jplay.experiments._settings import PUBLISHED, estimator_parameters, graph_parameters
 from jplay.experiments._suite_scenes import EdgeAwareJPlay, SceneClassifier
-from jplay.forest import CanonicalCorrelationForestClassifier
 
 
 class UncentredSVD(TransformerMixin, BaseEstimator):

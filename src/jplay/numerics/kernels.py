@@ -40,11 +40,6 @@ def median_distance(distances: Array) -> float:
     return float(np.sqrt(np.median(positive))) if positive.size else 1.0
 
 
-def gaussian(distances: Array, width: float) -> Array:
-    """``exp(-distances / (2 width^2))`` of squared ``distances``."""
-    return namespace(distances).exp(distances / (-2 * width**2))
-
-
 def gaussian_similarities(A: Array, B: Array, width: float) -> Array:
     """``exp(-|a - b|^2 / (2 width^2))`` of all pairs of rows, (n, b), in a product and a pass.
 
@@ -59,27 +54,3 @@ def gaussian_similarities(A: Array, B: Array, width: float) -> Array:
     if is_numpy(exponents):
         return np.exp(exponents, out=exponents)
     return namespace(exponents).exp(exponents)
-
-
-def weighted_pair_products(
-    weights: np.ndarray,
-    A: np.ndarray,
-    A_centers: np.ndarray,
-    B: np.ndarray,
-    B_centers: np.ndarray,
-) -> np.ndarray:
-    """``sum_ik weights_ik (a_i - a_k)(b_i - b_k)^T`` over samples ``i`` and centres ``k``.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n, b)
-    A, A_centers : ndarrays of shape (n, p), (b, p)
-    B, B_centers : ndarrays of shape (n, q), (b, q)
-
-    Returns
-    -------
-    products : ndarray of shape (p, q)
-    """
-    rows = weights.sum(axis=1)[:, None] * A - weights @ A_centers
-    columns = weights.sum(axis=0)[:, None] * A_centers - weights.T @ A
-    return rows.T @ B + columns.T @ B_centers

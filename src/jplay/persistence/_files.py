@@ -38,7 +38,7 @@ from jplay.persistence._card import model_card
 from jplay.persistence._model import FORMAT_VERSION, ModelMetadata, TrainedModel, as_trained_model
 
 _FOREIGN_TYPES = ("numpy.dtype", "scipy.sparse._csr.csr_array")
-_STATE_PACKAGES = ("jplay.estimators.", "jplay.forest.", "jplay.problems.", "jplay.solvers.")
+_STATE_PACKAGES = ("jplay.estimators.", "jplay.baselines.")
 
 
 def is_trusted_type(name: str) -> bool:

@@ -1,18 +1,23 @@
-"""Methods that map rows to rows, on containers that are not arrays in memory."""
+"""Methods that map rows to rows, on containers that are not arrays in memory.
 
+Each block is mapped by a copy of the estimator without what only the fit needed.
+"""
+
+import copy
 import os
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import partial, wraps
 from typing import Any
 
 import numpy as np
 import sklearn
 from array_api_compat import is_array_api_obj
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from jplay._array_api import arrays_on_host, is_numpy, to_numpy
 from jplay.core.blocked import is_dask_array, is_in_blocks, unwrap
-from jplay.estimators._state import without_training
 
 
 def by_rows(method: Callable) -> Callable:
@@ -108,3 +113,32 @@ def _like_xarray(result, X):
     coords = {name: c for name, c in X.coords.items() if c.dims in ((), (samples,))}
     dims = (samples,) if result.ndim == 1 else (samples, "component")
     return type(X)(result, dims=dims, coords=coords)
+
+
+def without_training(value: Any) -> Any:
+    """A copy without what only the fit needed, through pipelines and estimators inside others.
+
+    An estimator names such attributes in the class attribute ``_training_attributes``: the graph
+    of the training samples, the history of the solver.
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(without_training(item) for item in value)
+    if not isinstance(value, BaseEstimator) and not _is_state(value):
+        return value
+    slim = copy.copy(value)
+    dropped = getattr(type(value), "_training_attributes", ())
+    for name, item in list(vars(slim).items()):
+        if name in dropped:
+            del vars(slim)[name]
+        else:
+            vars(slim)[name] = without_training(item)
+    return slim
+
+
+def _is_state(value: Any) -> bool:
+    """Whether ``value`` is a record of this package, which may hold estimators."""
+    return (
+        is_dataclass(value)
+        and not isinstance(value, type)
+        and type(value).__module__.startswith("jplay.")
+    )

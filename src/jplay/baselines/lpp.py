@@ -6,18 +6,22 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 
+from jplay._estimator_base import (
+    GRAPH_CONSTRAINTS,
+    CenteredTransformer,
+    prepare_problem,
+    validated_samples,
+)
 from jplay._fitting import stores_at_end
 from jplay.core.arrays import namespace
 from jplay.core.checks import choose_layer_sizes
-from jplay.estimators._chain import GRAPH_CONSTRAINTS, prepare_problem
-from jplay.estimators._linear import CenteredTransformer, validated_samples
 
 
 class LPP(CenteredTransformer, BaseEstimator):
-    r"""Locality preserving projections: a linear map that keeps neighbours close.
+    r"""Locality preserving projections: a linear map that keeps neighbors close.
 
-    Maximises :math:`a^T X^T W X a` subject to :math:`a^T X^T D X a = 1` for centred samples,
-    with :math:`W` the heat-kernel graph of nearest neighbours and :math:`D` its degrees.
+    Maximizes :math:`a^T X^T W X a` subject to :math:`a^T X^T D X a = 1` for centered samples,
+    with :math:`W` the heat-kernel graph of nearest neighbors and :math:`D` its degrees.
 
     Parameters
     ----------
@@ -26,7 +30,7 @@ class LPP(CenteredTransformer, BaseEstimator):
         smaller.
     graph : HeatGraph, callable, matrix of shape (n_samples, n_samples) or None, default=None
         The graph: built from the samples, returned by a function of them, or given. ``None``
-        means ``HeatGraph()``, ten neighbours with weights by their distance.
+        means ``HeatGraph()``, ten neighbors with weights by their distance.
 
     Attributes
     ----------

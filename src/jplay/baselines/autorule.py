@@ -7,29 +7,27 @@ from typing import Any, Literal, Self
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval
 
+from jplay._estimator_base import (
+    GRAPH_CONSTRAINTS,
+    MODEL_CONSTRAINTS,
+    ReconstructingTransformer,
+    prepare_problem,
+    translate_linalg_errors,
+    validated_samples,
+    warn_if_not_converged,
+)
 from jplay._fitting import stores_at_end
 from jplay.core.arrays import namespace
 from jplay.core.checks import choose_layer_sizes, raise_if_collapsed
 from jplay.core.objective import Objective
 from jplay.core.paper import PaperSolver, fit_autorule
 from jplay.core.result import SolverResult
-from jplay.estimators._chain import (
-    GRAPH_CONSTRAINTS,
-    MODEL_CONSTRAINTS,
-    prepare_problem,
-    translate_linalg_errors,
-)
-from jplay.estimators._linear import (
-    ReconstructingTransformer,
-    validated_samples,
-    warn_if_not_converged,
-)
 
 
 class AutoRULe(ReconstructingTransformer, BaseEstimator):
     r"""Auto-reconstructing unsupervised learning: one constrained layer without labels.
 
-    Minimises :math:`\frac12 \|X - X \Theta^T \Theta\|_F^2 + \frac\eta2
+    Minimizes :math:`\frac12 \|X - X \Theta^T \Theta\|_F^2 + \frac\eta2
     \mathrm{tr}(\Theta X^T L X \Theta^T)` subject to non-negative projected samples in the unit
     ball (Eq. 11), by ADMM from a start by locality preserving projections.
 

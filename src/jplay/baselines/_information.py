@@ -1,4 +1,4 @@
-"""What LSDR and LSQMID share: targets, parameters, callbacks and the fit."""
+"""Base class of LSDR and LSQMID: parameters, targets, callbacks and the fit."""
 
 import warnings
 from collections.abc import Sequence
@@ -14,15 +14,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
+from jplay._estimator_base import (
+    CenteredTransformer,
+    check_n_components,
+    check_squares,
+)
 from jplay._fitting import stores_at_end
-from jplay.estimators._linear import CenteredTransformer, check_n_components, check_squares
-from jplay.numerics.scatter import centring_noise
-from jplay.solvers.grassmann import SearchStatus
-from jplay.solvers.information import draw_samples, search_subspace
+from jplay.baselines._linalg import centering_noise
+from jplay.core.information import SearchStatus, draw_samples, search_subspace
 
 
 def _encode_targets(y, target_type):
-    """Targets as columns of floats, and whether they are one-hot classes."""
+    """Return targets as columns of floats, and whether they are one-hot classes."""
     if target_type == "auto":
         target_type = type_of_target(y, input_name="y")
     if target_type in ("binary", "multiclass", "classes"):
@@ -43,11 +46,11 @@ def _encode_targets(y, target_type):
 
 
 def _principal_coordinates(X):
-    """Mean, coordinates (n, rank) and axes (rank, n_features) of the centred samples."""
+    """Return mean, coordinates (n, rank) and axes (rank, n_features) of the centered samples."""
     mean = X.mean(axis=0)
     left, scales, axes = np.linalg.svd(X - mean, full_matrices=False)
-    # What centring a large offset leaves behind is rounding, not variance.
-    rank = int(np.sum(scales > max(centring_noise(X), 1e-12 * scales[0])))
+    # Centering samples with a large offset leaves rounding, not variance.
+    rank = int(np.sum(scales > max(centering_noise(X), 1e-12 * scales[0])))
     return mean, left[:, :rank] * scales[:rank], axes[:rank]
 
 
@@ -141,7 +144,7 @@ class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimat
         check_n_components(
             self.n_components,
             len(axes),
-            f"the rank of the {X.shape[0]} centred samples",
+            f"the rank of the {X.shape[0]} centered samples",
             "Choose fewer components, or give more distinct samples.",
         )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -166,7 +169,6 @@ class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimat
 
         result = search_subspace(
             self._criterion(samples, widths, regs),
-            samples,
             self.n_components,
             init=self.init,
             n_restarts=self.n_restarts,
@@ -177,12 +179,8 @@ class InformationSubspace(CallbackSupportMixin, CenteredTransformer, BaseEstimat
         )
         for name, value in fitted(result.frame).items():
             setattr(self, name, value)
-        self.width_ = result.choice.settings.width
-        self.target_width_ = (
-            None if self._ignores_target_width(samples) else (result.choice.settings.target_width)
-        )
-        self.reg_ = result.choice.settings.reg
-        self.score_ = result.choice.score
+        (self.width_, target_width, self.reg_), self.score_ = result.choice
+        self.target_width_ = None if self._ignores_target_width(samples) else target_width
         self.n_iter_ = result.n_iter
         context.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes=lambda: fitted(result.frame)

@@ -1,7 +1,7 @@
 """Least-squares quadratic mutual information derivative."""
 
-from jplay.estimators._information import InformationSubspace
-from jplay.solvers.quadratic_information import QuadraticCriterion
+from jplay.baselines._information import InformationSubspace
+from jplay.core.information import QuadraticCriterion
 
 
 class LSQMID(InformationSubspace):
@@ -32,7 +32,7 @@ class LSQMID(InformationSubspace):
     regs : array-like of float, default=(0.001, 0.01, 0.1, 1.0)
         Candidate ridges :math:`\lambda`, as multiples of the diagonal of ``H``.
     n_centers : int, default=200
-        Centres of the bases, drawn from the samples. Memory grows as
+        Centers of the bases, drawn from the samples. Memory grows as
         ``n_samples * n_centers``.
     cv : int, default=5
         Folds of the cross-validation.
@@ -49,7 +49,7 @@ class LSQMID(InformationSubspace):
         ``"auto"`` takes integers and strings as classes, several columns of 0 and 1 as label
         indicators and everything else as real values.
     random_state : int, RandomState instance or None, default=None
-        Draws centres, folds and random starts.
+        Draws centers, folds and random starts.
 
     Attributes
     ----------

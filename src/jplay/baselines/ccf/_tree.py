@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jplay.forest._canonical import canonical_directions
+from jplay.baselines.ccf._canonical import canonical_directions
 
-# In units of the standardised features: smaller differences are rounding, not information.
+# In units of the standardized features: smaller differences are rounding, not information.
 VARIATION_TOLERANCE = 1e-10
 
 
@@ -22,7 +22,7 @@ class TreeSettings:
 
 @dataclass(frozen=True, eq=False)
 class CanonicalCorrelationTree:
-    """A grown tree, on standardised features.
+    """A grown tree, on standardized features.
 
     A sample ``z`` at split ``s`` goes to ``children[s, 1]`` if
     ``z[features[s]] @ weights[s] > thresholds[s]`` and to ``children[s, 0]`` otherwise. A
@@ -49,7 +49,7 @@ class CanonicalCorrelationTree:
     depth: int
 
     def apply(self, Z):
-        """Leaf of each row of the standardised ``Z``; all rows descend a level at a time."""
+        """Leaf of each row of the standardized ``Z``; all rows descend a level at a time."""
         n_rows, n_features = Z.shape
         if len(self.thresholds) == 0:
             return np.zeros(n_rows, dtype=np.intp)
@@ -147,7 +147,7 @@ def _padded(vectors, width, dtype):
 
 
 def grow_tree(Z, targets, settings, *, bagged, seed):
-    """Grow one tree on the standardised ``Z``.
+    """Grow one tree on the standardized ``Z``.
 
     Parameters
     ----------

@@ -20,10 +20,10 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jplay
-from jplay.forest import CanonicalCorrelationForestClassifier, _estimators
-from jplay.forest._canonical import canonical_directions, orthonormal_basis
-from jplay.forest._targets import ClassTargets, LabelTargets
-from jplay.forest._tree import TreeSettings, grow_tree
+from jplay.baselines.ccf import CanonicalCorrelationForestClassifier, _estimators
+from jplay.baselines.ccf._canonical import canonical_directions, orthonormal_basis
+from jplay.baselines.ccf._targets import ClassTargets, LabelTargets
+from jplay.baselines.ccf._tree import TreeSettings, grow_tree
 
 
 @parametrize_with_checks([CanonicalCorrelationForestClassifier(15, random_state=0)])

@@ -1,26 +1,37 @@
-"""What the estimators share whose transform is one matrix product."""
+"""Common parts of estimators and baselines: checks, problems, transforms by one matrix product."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._array_api import get_namespace, supported_float_dtypes
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from jplay._rowwise import by_rows
 from jplay.core.arrays import is_numpy, like, namespace
-from jplay.core.blocked import is_in_blocks
+from jplay.core.blocked import is_in_blocks, prepare_blocks
 from jplay.core.checks import check_scale
+from jplay.core.problem import Problem, prepare
 from jplay.core.result import Status
 from jplay.core.samples import split_rows
-from jplay.estimators._rowwise import by_rows
+from jplay.core.targets import Targets
 
-_CACHED_BYTES = 2**18  # of a product that is looked at again
+GRAPH_CONSTRAINTS = {"graph": [callable, "array-like", "sparse matrix", None]}
+MODEL_CONSTRAINTS = {
+    "constraints": [StrOptions({"both", "nonnegative", "unit_ball"}), None],
+    "reconstruction": ["boolean"],
+}
+
+_CACHED_BYTES = 2**18  # size of a block of products that stays in cache until it is checked
 
 
 def float_dtypes(X: Any) -> list:
-    """Single and double precision of the library of ``X``, for scikit-learn's validation.
+    """Return single and double precision of the library of ``X``, for scikit-learn's validation.
 
     Half precision is converted to the first, since products of samples overflow it.
     """
@@ -29,10 +40,29 @@ def float_dtypes(X: Any) -> list:
 
 
 def validated_samples(estimator: Any, X: Any) -> Any:
-    """Samples of a fit without labels; samples in blocks are validated as they are read."""
+    """Validate the samples of a fit without labels; samples in blocks are validated when read."""
     if is_in_blocks(X):
         return X
     return validate_data(estimator, X, dtype=float_dtypes(X), ensure_min_samples=2)
+
+
+def prepare_problem(
+    X: Any, targets: Targets | None, **settings: Any
+) -> AbstractContextManager[Problem]:
+    """Prepare the problem of samples wherever they are, see :func:`jplay.core.problem.prepare`."""
+    return (prepare_blocks if is_in_blocks(X) else prepare)(X, targets, **settings)
+
+
+@contextmanager
+def translate_linalg_errors() -> Iterator[None]:
+    """Raise a ``ValueError`` with a remedy if equations cannot be solved."""
+    try:
+        yield
+    except (np.linalg.LinAlgError, OverflowError) as error:
+        raise ValueError(
+            f"The equations of the fit could not be solved in double precision ({error}). Bring "
+            "the weights (alpha, beta, gamma, eta) nearer to one, and scale the samples."
+        ) from error
 
 
 def warn_if_not_converged(status: Status, name: str) -> None:
@@ -43,7 +73,7 @@ def warn_if_not_converged(status: Status, name: str) -> None:
 
 
 def check_squares(X: Any) -> None:
-    """Refuse samples whose squares leave the range of double precision."""
+    """Raise a ``ValueError`` if squares of the samples leave the range of double precision."""
     xp = namespace(X)
     check_scale(xp.astype(X, xp.float64), "norm", power=0.4)
 
@@ -57,14 +87,14 @@ def check_n_components(n_components: int, upper: int, upper_name: str, remedy: s
 
 
 def _affine(X: Any, matrix: Any, offset: Any) -> tuple[Any, bool]:
-    """``X @ matrix.T + offset``, and whether all of it is finite."""
+    """Return ``X @ matrix.T + offset``, and whether all of it is finite."""
     xp = namespace(X)
     Z = X @ matrix.mT + offset
     return Z, bool(xp.all(xp.isfinite(Z)))
 
 
 def _affine_in_cache(X: Any, matrix: Any, offset: Any) -> tuple[Any, bool]:
-    """The same for NumPy arrays: what follows the product finds its result in cache."""
+    """Return what ``_affine`` returns; sum and check find the product of NumPy arrays in cache."""
     matrix = np.ascontiguousarray(matrix.T)
     Z = np.empty((X.shape[0], matrix.shape[1]), dtype=X.dtype)
     size = min(X.shape[0], max(64, _CACHED_BYTES // offset.nbytes))
@@ -127,7 +157,7 @@ class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 
 class CenteredTransformer(AffineTransformer):
-    """The same with ``transform(X) = (X - mean_) @ components_.T``."""
+    """Mixin of estimators with ``transform(X) = (X - mean_) @ components_.T``."""
 
     @property
     def _affine_map(self):
@@ -135,7 +165,7 @@ class CenteredTransformer(AffineTransformer):
 
 
 class ReconstructingTransformer(AffineTransformer):
-    """The same with ``transform(X) = X @ components_.T + intercept_``, and a way back."""
+    """Mixin of estimators with ``transform(X) = X @ components_.T + intercept_`` and an inverse."""
 
     @property
     def _affine_map(self):

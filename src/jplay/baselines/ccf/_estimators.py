@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from threadpoolctl import threadpool_limits
 
 from jplay._fitting import stores_at_end
-from jplay.forest._targets import ClassTargets, LabelTargets
-from jplay.forest._tree import TreeSettings, grow_tree
+from jplay.baselines.ccf._targets import ClassTargets, LabelTargets
+from jplay.baselines.ccf._tree import TreeSettings, grow_tree
 
 TREES_PER_TASK = 10
 ROWS_PER_BLOCK = 2048
@@ -40,7 +40,7 @@ def _n_sampled_features(max_features, n_features):
     return max(1, int(max_features * n_features))
 
 
-def _standardisation(X):
+def _standardization(X):
     """Mean and standard deviation of each column; 1 for the deviation of a constant column."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = X.mean(axis=0)
@@ -111,7 +111,7 @@ class CanonicalCorrelationForestClassifier(CallbackSupportMixin, ClassifierMixin
     classes_ : ndarray of shape (n_classes,) or list of ndarray
         The classes. For an indicator matrix of labels, ``[0, 1]`` for each label.
     estimators_ : list of CanonicalCorrelationTree
-        The trees. They act on standardised features, ``(X - mean_) / scale_``.
+        The trees. They act on standardized features, ``(X - mean_) / scale_``.
     mean_, scale_ : ndarray of shape (n_features,)
         Mean and standard deviation of the training samples.
     max_features_ : int
@@ -209,7 +209,7 @@ class CanonicalCorrelationForestClassifier(CallbackSupportMixin, ClassifierMixin
     def _fit_trees(self, X, y, targets):
         """Grow the trees on validated data and store them."""
         X = X.astype(np.float64, copy=False)
-        self.mean_, self.scale_ = _standardisation(X)
+        self.mean_, self.scale_ = _standardization(X)
         self.max_features_ = _n_sampled_features(self.max_features, X.shape[1])
         bagged = self.bootstrap == "tree" or (
             self.bootstrap == "auto" and self.max_features_ == X.shape[1]

@@ -1,7 +1,7 @@
 """Least-squares dimensionality reduction."""
 
-from jplay.estimators._information import InformationSubspace
-from jplay.solvers.squared_loss_information import SquaredLossCriterion
+from jplay.baselines._information import InformationSubspace
+from jplay.core.information import SquaredLossCriterion
 
 
 class LSDR(InformationSubspace):
@@ -14,7 +14,7 @@ class LSDR(InformationSubspace):
     between the projected samples :math:`z = W x` and the target. The density ratio is
     fitted by least squares in the bases :math:`K_z(z, z_k) K_y(y, y_k)` at ``n_centers`` of the
     samples, and the estimate :math:`h^T a - \frac12 a^T H a` with
-    :math:`a = (H + \lambda I)^{-1} h` is maximised by conjugate gradients along geodesics of the
+    :math:`a = (H + \lambda I)^{-1} h` is maximized by conjugate gradients along geodesics of the
     Grassmann manifold. Any kind of dependence on the target counts, not only that of means.
 
     Parameters
@@ -28,7 +28,7 @@ class LSDR(InformationSubspace):
     regs : array-like of float, default=(0.001, 0.01, 0.1, 1.0)
         Candidate ridges :math:`\lambda`, as multiples of the mean diagonal of ``H``.
     n_centers : int, default=200
-        Kernel centres, drawn from the samples. Memory grows as ``n_samples * n_centers``.
+        Kernel centers, drawn from the samples. Memory grows as ``n_samples * n_centers``.
     cv : int, default=5
         Folds of the cross-validation.
     init : {"auto", "pca", "gradient", "random"}, default="auto"
@@ -44,7 +44,7 @@ class LSDR(InformationSubspace):
         ``"auto"`` takes integers and strings as classes, several columns of 0 and 1 as label
         indicators and everything else as real values.
     random_state : int, RandomState instance or None, default=None
-        Draws centres, folds and random starts.
+        Draws centers, folds and random starts.
 
     Attributes
     ----------

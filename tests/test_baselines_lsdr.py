@@ -7,9 +7,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jplay import LSDR
-from jplay.numerics.stiefel import random_frame
-from jplay.solvers.information import KernelSamples, KernelSettings, draw_samples
-from jplay.solvers.squared_loss_information import SquaredLossCriterion, information_and_gradient
 from known_subspaces import PROBLEMS, make_problem, mean_angle
 
 FAST = {"n_centers": 30, "n_restarts": 0, "max_iter": 3, "widths": (0.5, 1.0), "regs": (0.01, 0.1)}
@@ -18,74 +15,6 @@ FAST = {"n_centers": 30, "n_restarts": 0, "max_iter": 3, "widths": (0.5, 1.0), "
 @parametrize_with_checks([LSDR(n_components=1, **FAST), LSDR(**FAST)])
 def test_lsdr_follows_scikit_learn(estimator, check):
     check(estimator)
-
-
-def small_samples(kind, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(40, 5))
-    if kind == "classes":
-        targets = np.eye(3)[rng.integers(3, size=40)]
-    elif kind == "labels":
-        targets = rng.integers(2, size=(40, 3)).astype(float)
-    else:
-        targets = rng.normal(size=(40, 2))
-    return draw_samples(X, targets, kind == "classes", n_centers=12, n_folds=4, rng=rng)
-
-
-@pytest.mark.parametrize("kind", ["classes", "labels", "real"])
-@pytest.mark.parametrize("reg", [1e-3, 0.5])
-def test_gradient_equals_finite_differences(kind, reg):
-    samples = small_samples(kind)
-    settings = KernelSettings(width=1.3, target_width=0.9, reg=reg)
-    evaluate = SquaredLossCriterion(samples, (1.0,), (1.0,)).evaluator(settings)
-    frame = np.random.default_rng(1).normal(size=(2, 5))
-    _, gradient = evaluate(frame)
-    numeric = np.empty_like(frame)
-    step = 1e-5
-    for index in np.ndindex(frame.shape):
-        shift = np.zeros_like(frame)
-        shift[index] = step
-        numeric[index] = (evaluate(frame + shift)[0] - evaluate(frame - shift)[0]) / (2 * step)
-    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-8)
-
-
-def test_information_equals_its_definition_over_all_pairs():
-    samples = small_samples("real")
-    settings = KernelSettings(width=1.1, target_width=0.8, reg=0.01)
-    frame = random_frame(2, 5, np.random.default_rng(2))
-    Z, Y, centers = samples.X @ frame.T, samples.targets, samples.centers
-
-    def bases(z, y):
-        near = np.exp(-np.sum((z - Z[centers]) ** 2, axis=1) / (2 * settings.width**2))
-        return near * np.exp(-np.sum((y - Y[centers]) ** 2, axis=1) / (2 * 0.8**2))
-
-    n_samples, n_centers = len(Z), len(centers)
-    first = sum(bases(z, y) for z, y in zip(Z, Y, strict=True)) / n_samples
-    second = np.zeros((n_centers, n_centers))
-    for z in Z:
-        for y in Y:
-            second += np.outer(bases(z, y), bases(z, y)) / n_samples**2
-    ratio = np.linalg.solve(second + settings.reg * np.eye(n_centers), first)
-    target_kernel = SquaredLossCriterion(samples, (1.0,), (1.0,)).target_kernel(0.8)
-    information, _ = information_and_gradient(
-        frame, samples, target_kernel, target_kernel.T @ target_kernel / n_samples, settings
-    )
-    assert information == pytest.approx(first @ ratio - ratio @ second @ ratio / 2, rel=1e-10)
-
-
-def test_information_of_independent_variables_is_zero_and_grows_with_dependence():
-    """Held out, the estimate is a lower bound of ``rho^2 / (2 (1 - rho^2))`` for Gaussians."""
-    rng = np.random.default_rng(3)
-    estimates = []
-    for rho in (0.0, 0.3, 0.5):
-        z = rng.normal(size=3000)
-        y = rho * z + np.sqrt(1 - rho**2) * rng.normal(size=3000)
-        samples = draw_samples(z[:, None], y[:, None], False, n_centers=100, n_folds=5, rng=rng)
-        criterion = SquaredLossCriterion(samples, (0.5, 1.0), (1e-3, 1e-2, 1e-1))
-        estimates.append(criterion.choose(np.eye(1)).score - 0.5)
-        exact = rho**2 / (2 * (1 - rho**2))
-        assert 0.7 * exact - 0.005 < estimates[-1] < exact + 0.01
-    assert estimates == sorted(estimates)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -217,7 +146,7 @@ def test_degenerate_data_works(case):
         (np.eye(4), [0, 0, 0, 0], {}, "at least 2 classes or values"),
         (np.eye(4), [1.5, 1.5, 1.5, 1.5], {}, "at least 2 classes or values"),
         (np.eye(4), [0, 0, 1, 1], {"n_components": 5}, "at most 4 .the number of features"),
-        (np.eye(4, 9), [0, 0, 1, 1], {"n_components": 4}, "at most 3 .the rank of the 4 centred"),
+        (np.eye(4, 9), [0, 0, 1, 1], {"n_components": 4}, "at most 3 .the rank of the 4 centered"),
         (np.ones((4, 3)), [0, 0, 1, 1], {}, "at most 0 .the rank"),
         (np.eye(4), [0, 0, 1, 1], {"widths": ()}, "`widths` should be one or more positive"),
         (np.eye(4), [0, 0, 1, 1], {"regs": (-1.0,)}, "`regs` should be one or more positive"),
@@ -247,12 +176,3 @@ def test_memory_grows_with_centres_not_with_squares():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 0.1 * 8 * 6000**2
-
-
-def test_samples_split_into_folds_that_cover_everything():
-    samples = small_samples("classes")
-    assert isinstance(samples, KernelSamples)
-    held_out = np.concatenate([out for _, out in samples.fold_rows()])
-    np.testing.assert_array_equal(np.sort(held_out), np.arange(40))
-    for train, out in samples.fold_rows():
-        assert len(np.intersect1d(train, out)) == 0

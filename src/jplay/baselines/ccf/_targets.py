@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jplay.forest._canonical import orthonormal_basis
+from jplay.baselines.ccf._canonical import orthonormal_basis
 
 # Bounds the memory of the label counts of all candidate splits of a node.
 COUNTS_AT_ONCE = 2**18

@@ -10,8 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from closeness import assert_close
 from jplay import LFDA
-from jplay.numerics import scatter
-from jplay.numerics.scatter import local_scatters
+from jplay.baselines import lfda as lfda_module
+from jplay.baselines.lfda import local_scatters
 
 
 def pairwise_scatters(X, y, n_neighbors):
@@ -47,7 +47,7 @@ def test_lfda_follows_scikit_learn(estimator, check):
 
 @pytest.mark.parametrize("block_elements", [4_000_000, 50])
 def test_scatters_equal_pairwise_definition(monkeypatch, block_elements):
-    monkeypatch.setattr(scatter, "_BLOCK_ELEMENTS", block_elements)
+    monkeypatch.setattr(lfda_module, "BLOCK_ELEMENTS", block_elements)
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2, 3], [20, 9, 4, 1])
     X = rng.normal(size=(len(y), 5)) + 3

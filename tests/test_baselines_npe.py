@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from jplay.numerics.graph import nearest_neighbors
 from sklearn.datasets import load_digits
 from sklearn.manifold import LocallyLinearEmbedding
 from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
@@ -8,8 +7,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from closeness import assert_close
 from jplay import NPE
-from jplay.numerics import reconstruction
-from jplay.numerics.reconstruction import reconstruction_residuals
+from jplay.baselines import npe as npe_module
+from jplay.baselines.npe import reconstruction_residuals
+from jplay.core.graph import find_neighbors
 
 
 @parametrize_with_checks([NPE(), NPE(n_components=1, n_neighbors=3)])
@@ -19,10 +19,10 @@ def test_npe_follows_scikit_learn(estimator, check):
 
 @pytest.mark.parametrize("block_elements", [4_000_000, 1000])
 def test_residuals_equal_those_of_locally_linear_embedding(monkeypatch, block_elements):
-    monkeypatch.setattr(reconstruction, "_BLOCK_ELEMENTS", block_elements)
+    monkeypatch.setattr(npe_module, "BLOCK_ELEMENTS", block_elements)
     X = np.random.default_rng(0).normal(size=(60, 8))
     weights = barycenter_kneighbors_graph(X, 6, reg=1e-3)
-    neighbors, _ = nearest_neighbors(X, 6)
+    neighbors, _ = find_neighbors(X, 6, "exact")
     np.testing.assert_allclose(
         reconstruction_residuals(X, neighbors, 1e-3), X - weights @ X, atol=1e-10
     )
@@ -33,7 +33,7 @@ def test_components_satisfy_the_eigenproblem_and_its_constraint():
     X = X[:, X.std(axis=0) > 0]
     npe = NPE(n_components=5, n_neighbors=8).fit(X)
     centred = X - X.mean(axis=0)
-    neighbors, _ = nearest_neighbors(centred, 8)
+    neighbors, _ = find_neighbors(centred, 8, "exact")
     residuals = reconstruction_residuals(centred, neighbors, 1e-3)
     gram, errors = centred.T @ centred, residuals.T @ residuals
     A = npe.components_.T
@@ -78,7 +78,7 @@ def test_degenerate_data_works(case):
     [
         (np.ones((8, 3)), 1, "at most 0 .the rank"),
         (np.eye(3), 4, "at most 3 .the number of features"),
-        (np.eye(5, 9), 5, "at most 4 .the rank of the 5 centred samples"),
+        (np.eye(5, 9), 5, "at most 4 .the rank of the 5 centered samples"),
     ],
 )
 def test_impossible_input_says_what_to_do(X, n_components, message):

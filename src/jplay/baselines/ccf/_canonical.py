@@ -7,7 +7,7 @@ RANK_TOLERANCE = 1e-4
 
 
 def pivoted_triangle(A):
-    """Leading triangle of the pivoted QR factorisation of ``A``, cut at its numerical rank.
+    """Leading triangle of the pivoted QR factorization of ``A``, cut at its numerical rank.
 
     Returns
     -------
@@ -24,18 +24,18 @@ def pivoted_triangle(A):
 
 def orthonormal_basis(Y):
     """Orthonormal basis of the columns of ``Y`` after centring, of shape (n_samples, rank)."""
-    centred = Y - Y.mean(axis=0)
-    R, pivots = pivoted_triangle(centred)
+    centered = Y - Y.mean(axis=0)
+    R, pivots = pivoted_triangle(centered)
     if not R.size:
         return np.empty((len(Y), 0))
-    basis, _ = dtrtrs(R, centred[:, pivots].T, trans=1)
+    basis, _ = dtrtrs(R, centered[:, pivots].T, trans=1)
     return basis.T
 
 
 def canonical_directions(X, target_basis, target_rank):
     r"""Directions of ``X`` with the largest correlation to a target.
 
-    With the centred block :math:`X \Pi = Q_x R_x` (pivoted QR) and an orthonormal basis
+    With the centered block :math:`X \Pi = Q_x R_x` (pivoted QR) and an orthonormal basis
     :math:`Q_y` of the targets, the singular vectors of :math:`Q_y^T Q_x = U \Sigma V^T` give
     the directions :math:`\Pi R_x^{-1} V`. :math:`Q_x` is never formed:
     :math:`Q_y^T Q_x = (Q_y^T X \Pi) R_x^{-1}`.
@@ -45,25 +45,25 @@ def canonical_directions(X, target_basis, target_rank):
     X : ndarray of shape (n_samples, n_features)
     target_basis : ndarray of shape (n_samples, n_basis)
         Orthonormal columns that span the targets. The constant vector may lie in their span,
-        since it is orthogonal to the centred ``X``.
+        since it is orthogonal to the centered ``X``.
     target_rank : int
-        Rank of the centred targets.
+        Rank of the centered targets.
 
     Returns
     -------
     directions : ndarray of shape (n_features, n_directions)
-        In order of decreasing correlation. The projections of the centred ``X`` are
+        In order of decreasing correlation. The projections of the centered ``X`` are
         orthonormal.
     correlations : ndarray of shape (n_directions,)
         The canonical correlations.
     """
     n_features = X.shape[1]
-    centred = X - X.mean(axis=0)
-    R, pivots = pivoted_triangle(centred)
+    centered = X - X.mean(axis=0)
+    R, pivots = pivoted_triangle(centered)
     rank = min(len(pivots), target_rank)
     if rank == 0:
         return np.empty((n_features, 0)), np.empty(0)
-    cross = target_basis.T @ centred[:, pivots]
+    cross = target_basis.T @ centered[:, pivots]
     whitened, _ = dtrtrs(R, cross.T, trans=1)
     left, correlations, _ = np.linalg.svd(whitened, full_matrices=False)
     directions = np.zeros((n_features, rank))
