@@ -368,61 +368,15 @@ DEVICE_CASES = {
 }
 
 
-@pytest.mark.parametrize("case", DEVICE_CASES)
-def test_members_fitted_together_are_those_fitted_one_by_one(case, monkeypatch):
-    """On a device members of one shape are fitted as one stack, here in host memory."""
-    wanted = dict(DEVICE_CASES[case])
-    X, y, X_test, y_test = divided(load_digits, 12)
-    if "features" in wanted:
-        X, X_test = (np.hstack([part, part[:, ::-1] ** 2, part**3]) for part in (X, X_test))
-    labels = np.where(np.arange(len(y)) % 3 == 0, -1, y) if "missing" in wanted else y
-    weight = np.linspace(0.5, 2, len(y)) if "weight" in wanted else None
-    model = JPlayCommittee(6, n_trials=12, views=wanted.get("views"), random_state=0)
-    alone = clone(model).fit(X, labels, weight)
-    monkeypatch.setattr("jplay.estimators._committee.in_host_memory", lambda X: False)
-    if "run" in wanted:
-        monkeypatch.setattr("jplay.estimators._committee._NUMBERS_AT_ONCE", wanted["run"])
-    together = clone(model).fit(X, labels, weight)
-    expected = alone.predict_proba(X_test)
-    assert np.mean(together.predict(X_test) == alone.predict(X_test)) > 0.99
-    # The stages end at a loose tolerance, and a neighbour may be another one.
-    assert_allclose(together.predict_proba(X_test), expected, atol=0.1)
-    assert np.abs(together.predict_proba(X_test) - expected).mean() < 2e-3
-    assert together.score(X_test, y_test) > 0.8
-    for a, b in zip(alone.members_, together.members_, strict=True):
-        assert a.kind == b.kind
-        assert type(b.neighbors) is np.ndarray
-        assert b.neighbors.dtype == np.float32
-
-
-def test_labels_that_occur_together_are_fitted_together(monkeypatch):
-    X, Y = make_multilabel_classification(200, 12, n_classes=4, random_state=0)
-    model = JPlayCommittee(4, n_trials=10, random_state=0)
-    expected = clone(model).fit(X[:120], Y[:120]).predict_proba(X[120:])
-    monkeypatch.setattr("jplay.estimators._committee.in_host_memory", lambda X: False)
-    found = clone(model).fit(X[:120], Y[:120]).predict_proba(X[120:])
-    assert np.abs(found - expected).mean() < 5e-3
-
-
 FIT_ON_TORCH = """
 import numpy as np, sklearn, torch
 from sklearn.datasets import load_wine
-import jplay.estimators._committee
 from jplay import JPlayCommittee, LiftedJPlay
-
-def as_on_a_device(array):
-    return isinstance(array, np.ndarray)
 
 X, y = load_wine(return_X_y=True)
 y[::5] = -1
 with sklearn.config_context(array_api_dispatch=True):
-    for model in (
-        JPlayCommittee(2, random_state=0),
-        JPlayCommittee(3, random_state=0),
-        LiftedJPlay(n_landmarks=60),
-    ):
-        if getattr(model, "n_estimators", 0) == 3:
-            jplay.estimators._committee.in_host_memory = as_on_a_device
+    for model in (JPlayCommittee(2, random_state=0), LiftedJPlay(n_landmarks=60)):
         expected = model.fit(X, y).predict(X)
         found = model.fit(torch.asarray(X), torch.asarray(y)).predict(torch.asarray(X))
         assert isinstance(found, torch.Tensor) and isinstance(model.classes_, torch.Tensor)

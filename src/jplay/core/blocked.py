@@ -290,7 +290,7 @@ class ClusterSamples(Samples):
         self.homes = homes
 
     def reduce(self, function: Callable, combine: Callable = add) -> Any:
-        results = self.client.map(partial(reduce_block, function), self.blocks, pure=False)
+        results = self._map(partial(reduce_block, function), self.blocks)
         return self._collect(results, combine)
 
     def update(
@@ -298,9 +298,21 @@ class ClusterSamples(Samples):
     ) -> tuple[Sequence[Any], Any]:
         # The function contains the projections: it is one task, and travels once per worker.
         shared = self.client.submit(Shared, function, pure=False)
-        functions = [shared] * len(self.blocks)
-        results = self.client.map(update_block, self.blocks, states, functions, pure=False)
+        results = self._map(update_block, self.blocks, states, [shared] * len(self.blocks))
         return results, self._collect(results, combine or add_arrays)
+
+    def _map(self, function: Callable, *columns: Sequence[Any]) -> list[Any]:
+        """Return futures of a function of every block, on the worker where the block is."""
+        futures: list[Any] = [None] * len(self.homes)
+        for home in dict.fromkeys(self.homes):
+            members = [i for i, place in enumerate(self.homes) if place == home]
+            of_home = ([column[i] for i in members] for column in columns)
+            submitted = self.client.map(
+                function, *of_home, workers=[home], allow_other_workers=True, pure=False
+            )
+            for i, future in zip(members, submitted, strict=True):
+                futures[i] = future
+        return futures
 
     def _collect(self, results: Sequence[Any], combine: Callable) -> Any:
         """Combine the summaries of each worker there, a few at a time, and fetch one from each.

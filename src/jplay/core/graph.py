@@ -157,8 +157,9 @@ def build_graph(X: Array, scaled: Any, graph: Any) -> tuple[Any, float | None]:
     if isinstance(graph, HeatGraph):
         n_neighbors = check_heat_graph(graph, n_samples)
         affinity, bandwidth = heat_graph(scaled, n_neighbors, graph.bandwidth, graph.method)
-        weights = affinity.data if scipy.sparse.issparse(affinity) else affinity.weights
-        check_edges(float(namespace(weights).max(weights)), bandwidth)
+        weights = affinity if scipy.sparse.issparse(affinity) else affinity.weights
+        largest = weights.max() if weights is affinity else namespace(weights).max(weights)
+        check_edges(float(largest), bandwidth)
         return affinity, bandwidth
     if callable(graph):
         graph = graph(X)

@@ -45,8 +45,8 @@ def compute_lpp(edges: Any, mean: Array) -> Array:
     # X^T W X = X^T D X - X^T L X; whitened by the range of X^T D X the problem is an ordinary one.
     whitener = whiten_range(centered, tolerance)
     affinity_gram = centered - edges.laplacian_gram
-    _, vectors = xp.linalg.eigh(symmetrize(whitener.mT @ affinity_gram @ whitener))
-    theta = xp.flip((whitener @ vectors).mT, axis=0)
+    values, vectors = xp.linalg.eigh(symmetrize(whitener.mT @ affinity_gram @ whitener))
+    theta = xp.flip(rotate_equal(to_numpy(values), whitener @ vectors).mT, axis=0)
     theta = theta / xp.linalg.vector_norm(theta, axis=1, keepdims=True)
 
     # A mean below a millionth of the features' size is rounding, also of samples in single
@@ -56,6 +56,23 @@ def compute_lpp(edges: Any, mean: Array) -> Array:
     for center in (edges.degree_sum / edges.total_degree, mean):
         signs = xp.where(xp.abs(theta @ center) > size, theta @ center, signs)
     return xp.where(signs[:, None] < 0, -theta, theta)
+
+
+def rotate_equal(values: np.ndarray, vectors: Array) -> Array:
+    """Make eigenvectors of equal eigenvalues orthogonal, the shortest first.
+
+    A graph in several pieces has one such vector for each piece. Any rotation of them solves the
+    eigenproblem, and rounding would choose one: another processor would start elsewhere.
+    """
+    xp = namespace(vectors)
+    starts = np.flatnonzero(np.diff(values, prepend=-np.inf) > 1e-9 * np.abs(values).max())
+    rotated = []
+    for start, stop in zip(starts, [*starts[1:], len(values)], strict=True):
+        part = vectors[:, int(start) : int(stop)]
+        if stop - start > 1:
+            part = part @ xp.linalg.eigh(symmetrize(part.mT @ part))[1]
+        rotated.append(part)
+    return xp.concat(rotated, axis=1)
 
 
 def scale_into_ball(theta: Array, gram: Array, n_samples: Any) -> Array:

@@ -22,7 +22,7 @@ from jplay.core.blocked import check_rows, is_in_blocks
 from jplay.core.objective import Objective, Ridge
 from jplay.core.solver import FastSolver
 from jplay.core.targets import encode_targets
-from jplay.estimators._band_path import Selector
+from jplay.estimators.band_path import Selector
 from jplay.numerics.feature_choice import ChoiceRules
 
 

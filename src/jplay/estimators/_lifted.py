@@ -26,8 +26,8 @@ from jplay.core.graph import HeatGraph
 from jplay.core.objective import Objective, Ridge
 from jplay.core.problem import prepare
 from jplay.core.targets import encode_targets, put_classes_like
-from jplay.estimators._lifted_chain import Lift, View, lifted_chain, with_landmarks
 from jplay.estimators._outputs import ScoreClassifier
+from jplay.estimators.lifted_chain import Lift, View, lifted_chain, with_landmarks
 from jplay.estimators.stages import StageData, merge_labels
 from jplay.numerics.lift import landmark_indices
 from jplay.numerics.votes import softmax
