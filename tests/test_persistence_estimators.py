@@ -159,12 +159,12 @@ def test_every_estimator_saves_and_loads(estimator, samples, targets, tmp_path):
 @pytest.mark.parametrize(
     ("name", "trusted"),
     [
-        ("jplay.estimators._jplay.JPlay", True),
-        ("jplay.blocks.graph.HeatGraph", True),
-        ("jplay.problems.targets.SoftLabelPropagation", True),
-        ("jplay.blocks.sources.Subgraph", False),
-        ("jplay.blocks.executors.LocalExecutor", False),
-        ("jplay.estimators._jplay.namespace", False),
+        ("jplay.estimators.jplay.JPlay", True),
+        ("jplay.core.graph.HeatGraph", True),
+        ("jplay.estimators.soft_labels.SoftLabelPropagation", True),
+        ("jplay.core.problem.RowSlice", False),
+        ("jplay.core.blocked.ClusterSamples", False),
+        ("jplay.estimators.jplay.namespace", False),
         ("jplay.estimators._missing.JPlay", False),
         ("os.system", False),
         ("evil.JPlay", False),
