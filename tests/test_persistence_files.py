@@ -364,18 +364,25 @@ def test_function_in_a_model_is_refused_when_saving(iris, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_versions_are_announced_and_newer_formats_refused(fitted, tmp_path):
+def test_other_versions_are_announced_and_other_formats_refused(fitted, tmp_path):
     older = TrainedModel(fitted.estimator, replace(fitted.metadata, jplay_version="0.0.1"))
     path = save_model(older, tmp_path / "older.skops")
     with pytest.warns(ModelVersionWarning, match=r"jplay 0\.0\.1"):
         load_model(path)
 
-    def of_the_future(entries):
-        document = json.loads(entries["jplay.json"])
-        return entries | {"jplay.json": json.dumps(document | {"format": 99}).encode()}
+    def of_format(number):
+        def change(entries):
+            document = json.loads(entries["jplay.json"])
+            entries["jplay.json"] = json.dumps(document | {"format": number}).encode()
+            return _with_honest_checksums(entries)
 
-    _rewritten(path, of_the_future)
-    with pytest.raises(CorruptFileError, match="newer jplay"):
+        return change
+
+    _rewritten(path, of_format(99))
+    with pytest.raises(CorruptFileError, match=r"has format 99; .* Install a newer jplay"):
+        load_model(path)
+    _rewritten(path, of_format(1))
+    with pytest.raises(CorruptFileError, match=r"has format 1, which an older jplay wrote; .* Fit"):
         load_model(path)
 
 

@@ -115,8 +115,6 @@ _CLOSE = 0.01
 samples. On 9,671 pixels of Indian Pines (the corrupt cube) single precision moved the votes of one
 in a hundred by as much, and changed no label with a larger lead."""
 _DEVICE_ROWS = 2**19
-_NUMBERS_AT_ONCE = 2**27
-"""Samples and similarities of the members that are fitted together on a device: 1 GiB."""
 _MAX_THREADS = 4
 """That fit members: they share one interpreter, and sixteen took longer than four."""
 
@@ -354,9 +352,8 @@ class JPlayCommittee(OutputClassifier, BaseEstimator):
     precision is twice as fast. Labels are found in single precision, and only those that are close
     in that of the samples.
 
-    Fits and predictions run where the samples are. On a device (PyTorch, CuPy) members of one
-    shape are fitted as one batch, with at most 1 GiB of samples and similarities at a time, and
-    additive ones on the host; ``n_jobs`` has no say there. Fitted members are kept in host memory.
+    Members are fitted and kept in host memory, wherever the samples are. Predictions run where the
+    samples are; on a device (PyTorch, CuPy) ``n_jobs`` is ignored.
 
     Examples
     --------

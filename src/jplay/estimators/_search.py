@@ -39,8 +39,8 @@ class JPlaySearchCV(BaseSearchCV):
     """Exhaustive search over J-Play's parameters with cross-validation, in a fraction of the time.
 
     Works as ``GridSearchCV`` over :class:`JPlay` and gives the same scores. Within a fold, all
-    settings that differ in ``alpha``, ``beta`` and ``gamma`` share the graph and the statistics
-    of the samples; on a CUDA device all folds and settings are solved as one batch.
+    settings that differ in ``alpha``, ``beta`` and ``gamma`` share the graph and the moments of the
+    samples, and all folds and settings are solved together as one stack of problems.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class JPlaySearchCV(BaseSearchCV):
         Whether to fit the best setting on all samples; the name of the deciding score where
         there are several.
     device : str or None, default=None
-        A device of PyTorch, such as ``"cuda"``, on which folds and settings are solved as one
-        batch in float64. ``None`` solves them on the CPU.
+        A device of PyTorch, such as ``"cuda"``, on which folds and settings are solved in float64.
+        ``None`` solves them on the CPU.
     n_jobs : int or None, default=None
         Folds and groups of settings that run at the same time on the CPU.
     verbose : int, default=0

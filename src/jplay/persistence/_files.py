@@ -145,7 +145,7 @@ def load_model(
 
     Nothing of the file is executed. It is refused where an entry differs from its checksum,
     where it asks for a type that is trusted neither by skops nor by :func:`is_trusted_type`, or
-    where a later version of the format is needed. Checksums find damage and careless changes;
+    where it has another version of the format. Checksums find damage and careless changes;
     they are no signature, so take models from people you trust or sign the file.
 
     Parameters
@@ -163,7 +163,7 @@ def load_model(
     Raises
     ------
     CorruptFileError
-        If the file is no model, or truncated.
+        If the file is no model, truncated, or of an older or newer format.
     UntrustedModelError
         If it was changed or asks for types that are not trusted.
     ModelMismatchError
@@ -356,8 +356,14 @@ def _checked_document(path, archive):
         raise CorruptFileError(_not_a_model(path, error)) from error
     if version > FORMAT_VERSION:
         raise CorruptFileError(
-            f"'{path}' has format {version}; this jplay {__version__} reads up to "
+            f"'{path}' has format {version}; this jplay {__version__} reads format "
             f"{FORMAT_VERSION}. Install a newer jplay."
+        )
+    if version < FORMAT_VERSION:
+        raise CorruptFileError(
+            f"'{path}' has format {version}, which an older jplay wrote; this jplay {__version__} "
+            f"reads format {FORMAT_VERSION} only. Fit the model again and save it, or load the "
+            "file with the jplay that wrote it."
         )
     changed = sorted(
         name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)

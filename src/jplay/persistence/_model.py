@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from jplay import __version__
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Number of the format of model files. It grows when fitted models have other attributes or classes
+than before: their files are refused, since a model without what it needs may predict wrongly."""
 
 
 @dataclass(frozen=True)

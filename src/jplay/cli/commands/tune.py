@@ -54,7 +54,7 @@ def tune(
     cv: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
     jobs: options.Jobs = 1,
     device: Annotated[
-        str | None, typer.Option(help="Solve folds and settings as one batch, e.g. on cuda.")
+        str | None, typer.Option(help="Device that solves folds and settings, such as cuda.")
     ] = None,
     scoring: Annotated[str, typer.Option(help="A score by scikit-learn's name.")] = "accuracy",
     seed: options.Seed = 0,
