@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from jplay import JPlay, JPlaySearchCV, PaperSolver
+from jplay import JPlay, JPlaySearchCV, LabelPenalty, PaperSolver
 
 GRID = {"alpha": [0.1, 10.0], "beta": [0.01, 1.0], "n_layers": [1, 2]}
 
@@ -167,3 +167,12 @@ def test_weights_and_missing_labels_are_not_lost(digits, base):
         JPlaySearchCV(grid, estimator=base, cv=2).fit(X, y),
         GridSearchCV(base, grid, cv=2).fit(X, y),
     )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_weights_and_penalties_may_be_searched_together(digits, order):
+    """A penalty other than the ridge is fitted apart from the stack, wherever it stands."""
+    grid = {"gamma": [0.1, LabelPenalty(absolute=1.0)][::order]}
+    base = JPlay(n_components=6)
+    actual = JPlaySearchCV(grid, estimator=base, cv=3).fit(*digits)
+    assert_same_results(actual, GridSearchCV(base, grid, cv=3).fit(*digits))

@@ -315,7 +315,8 @@ def _run(search, base, prefix, tasks, candidates, splits, X, y, scorers, progres
         torch = import_optional("torch", feature="JPlaySearchCV(device=...)", extra="torch")
         reference = torch.zeros(1, dtype=torch.float64, device=search.device)
         for task in tasks:
-            _check_device(_Fold(base, prefix, [candidates[task[0]]], X, y, splits[0]).first)
+            for number in task:
+                _check_device(_Fold(base, prefix, [candidates[number]], X, y, splits[0]).first)
     together = [list(range(len(splits)))]
     if reference is None and effective_n_jobs(search.n_jobs) > 1:
         together = [[number] for number in together[0]]  # one job for each fold
@@ -422,7 +423,8 @@ def _find_invalid(fold):
 def _solve_stacked(folds, problems, settings, reference):
     """Fitted models of folds and settings that can be solved as a stack, with their time."""
     fitted: dict = {}
-    if not problems or not _can_stack(folds[0].candidate(folds[0].params[settings[0]])):
+    settings = [j for j in settings if _can_stack(folds[0].candidate(folds[0].params[j]))]
+    if not problems or not settings:
         return fitted
     models = {
         (i, j): fold.candidate(fold.params[j])
