@@ -156,7 +156,11 @@ CASES = [
     _jplay("graph with three neighbours", graph=HeatGraph(3, 0.5)),
     _jplay("graph with the median distance", graph=HeatGraph(5)),
     _jplay("graph by exact search", graph=replace(GRAPH, method="exact")),
-    _jplay("graph by approximate search", graph=replace(GRAPH, method="approximate")),
+    _jplay(
+        "graph by approximate search",
+        graph=replace(GRAPH, method="approximate"),
+        refused={"arrays": "method"},
+    ),
     _jplay(
         "graph that overlaps",
         graph=replace(GRAPH, overlap=4),

@@ -31,12 +31,11 @@ WITHOUT_VECTOR_LOOPS = {"Nehalem"}
 
 # Core, solvers, estimators and oracle, and what writes or maps their results in single precision.
 PATTERNS = (
-    *("test_numerics_*.py", "test_solvers_*.py", "test_problems_*.py", "test_oracle.py"),
+    *("test_core_*.py", "test_numerics_*.py", "test_oracle.py", "test_baselines_*.py"),
     *(
         "test_estimators_*.py",
         "test_multilabel.py",
         "test_semi_supervised.py",
-        "test_forest_ccf.py",
     ),
     *("test_persistence_files.py", "test_raster_confidence.py"),
 )

@@ -224,7 +224,6 @@ FAST_CHANGES = {
     "settled_growth": 5.0,
     "mu_max": 2.0,
     "damping": 1.0,
-    "deep_growth": 1.6,
     "first_layer_iter": 3,
     "relaxation": 1.2,
 }
@@ -371,7 +370,7 @@ def _farthest(X, n_neighbors):
     "make", [lambda g: JPlay(3, 2, graph=g, solver=FAST), lambda g: LPP(graph=g)]
 )
 def test_every_field_of_the_graph_counts(name, kind, make, tmp_path, monkeypatch):
-    monkeypatch.setattr("jplay.blocks.graph.approximate_neighbors", _farthest)
+    monkeypatch.setattr("jplay.core.graph.search_approximately", _farthest)
     changed = replace(GRAPH, **{name: GRAPH_CHANGES[name]})
     assert_counts(name, make(GRAPH), make(changed), containers(tmp_path)[kind], CLASSES)
 

@@ -60,7 +60,7 @@ class Case:
         return model
 
 
-FEW = jplay.FastSchedule(max_iter=5)
+FEW = jplay.FastSolver(max_iter=5)
 SMALL = jplay.JPlayCommittee(2, n_trials=10, n_jobs=1, random_state=0)
 TOO_MANY = {"n_components": 7}
 ALONE = {"first": (X,), "second": (X[:, ::-1],), "broken": (np.full((36, 6), np.nan),)}
@@ -111,7 +111,6 @@ CASES = [
         jplay.CanonicalCorrelationForestClassifier(5, random_state=0), failing={"max_features": 7}
     ),
     Case(
-        jplay.CanonicalCorrelationForestRegressor(5, random_state=0),
         **REAL,
         failing={"max_features": 7},
     ),

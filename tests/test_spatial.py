@@ -163,7 +163,7 @@ def test_tiles_give_the_map_of_the_whole(noisy_scene, few_labels, monkeypatch, f
     found = model.predict_proba(part)[margin:-margin, columns]
     assert_allclose(found, whole[rows, columns], atol=1e-5)
     with monkeypatch.context() as patch:
-        patch.setattr("jplay.problems.scene_inputs._TILE", 23)
+        patch.setattr("jplay.estimators.scene_inputs._TILE", 23)
         assert_allclose(model.predict_proba(noisy_scene), whole, atol=1e-5)
         second, first = np.moveaxis(np.sort(whole, axis=2)[..., -2:], 2, 0)
         clear = first - second > 1e-4

@@ -45,7 +45,7 @@ Evaluation = Callable[[ndarray], tuple[float | None, ndarray]]
 """Function of a frame that returns the criterion, ``None`` if unknown, and its gradient."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelSamples:
     """Samples, their targets, the kernel centers and the folds of the cross-validation."""
 
@@ -175,7 +175,7 @@ def search_subspace(
     return best._replace(n_iter=n_steps, status=status)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SquaredLossCriterion:
     """Criterion of LSDR: least-squares estimate of squared-loss mutual information.
 
@@ -276,7 +276,7 @@ def ratio_moments(
     return gram * target_gram / n_samples**2, joint / n_samples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuadraticCriterion:
     """Criterion of LSQMID: least-squares estimate of the derivative of quadratic information.
 
@@ -356,7 +356,7 @@ class QuadraticCriterion:
         return float(np.log(gain)) - scale
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DerivativeBases:
     """Gaussian bases of the features and targets in one subspace, and their Gram matrix."""
 
@@ -580,7 +580,7 @@ def reorthonormalize(frame: ndarray) -> ndarray:
     return 1.5 * frame - 0.5 * (frame @ frame.T) @ frame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Geodesic:
     """Shortest path on the manifold that leaves a frame ``W`` along a tangent vector ``D``.
 

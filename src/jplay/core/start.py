@@ -64,6 +64,8 @@ def rotate_equal(values: np.ndarray, vectors: Array) -> Array:
     A graph in several pieces has one such vector for each piece. Any rotation of them solves the
     eigenproblem, and rounding would choose one: another processor would start elsewhere.
     """
+    if not len(values):
+        return vectors
     xp = namespace(vectors)
     starts = np.flatnonzero(np.diff(values, prepend=-np.inf) > 1e-9 * np.abs(values).max())
     rotated = []

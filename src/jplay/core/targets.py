@@ -307,7 +307,10 @@ def _check_classes(
     if len(classes) < 2:
         remedy = "Add samples of another class, or use AutoRULe for data without labels."
         if not labeled.all():
-            remedy = "If -1 is a class and no missing label, change `unlabeled`."
+            remedy = (
+                "If -1 is a class and no missing label, change `unlabeled`, or the `marker` of its "
+                "SoftLabelPropagation."
+            )
         raise ValueError(
             f"`y` should contain at least 2 classes, got 1 class ({classes.tolist()[0]!r}). "
             f"{remedy}"

@@ -277,7 +277,8 @@ def center_moments(
     """Return the moments of centered samples and standardized targets, and the samples' mean."""
     moments = problem.moments
     weight = np.ones(len(targets.y)) if targets.weight is None else targets.weight
-    total, effective = weight.sum(), weight.sum() ** 2 / (weight**2).sum()
+    total = float(weight.sum())
+    effective = total**2 / float((weight**2).sum())
     if moments.label_grams is None:
         gram, mean = moments.gram, moments.mean
     else:
