@@ -4,8 +4,8 @@
 
 Times fits, predictions and the graph, each as a ratio to a reference that runs in turn with it,
 and compares the ratios with recorded ones. Fails if one is more than half larger than recorded. A
-ratio that looks too large is measured again before it counts: a busy machine can spoil a measurement
-but not make one too fast. Run ``--record benchmarks/results/gate.json`` after a change that is
+ratio that looks too large is measured again before it counts: a busy machine can spoil it, but
+not make it too small. Run ``--record benchmarks/results/gate.json`` after a change that is
 slower for a good reason, and say why in the commit.
 """
 

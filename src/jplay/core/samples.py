@@ -243,7 +243,7 @@ class SplitStep:
         if self.nonnegative:
             V = xp.maximum(V, xp.zeros_like(V[..., :1]))
         if self.unit_ball:
-            norms = xp.sqrt(xp.vecdot(V, V))[..., None]  # one pass, of `vector_norm` three
+            norms = xp.sqrt(xp.linalg.vecdot(V, V))[..., None]  # faster than `vector_norm`
             V = V / xp.maximum(norms, xp.ones_like(norms))
         return V
 
