@@ -4,8 +4,7 @@
 
 Each section prints a Markdown table. ``memory`` writes 4.3 GB to the folder for temporary files
 and takes several minutes on two cores, ``tall`` writes 8 GB and takes longer; ``accuracy`` takes
-three minutes, the others about one. ``graph`` and ``accuracy`` need PyTorch, and ``accuracy`` the
-Indian Pines scene.
+three minutes, the others about one. ``graph`` and ``accuracy`` need faiss.
 """
 
 import argparse
@@ -29,45 +28,45 @@ import distributed
 import numpy as np
 import scipy.sparse
 import zarr
-from jplay.blocks.graph import heat_graph
-from jplay.numerics.graph import laplacian_gram, symmetric_affinity
-from jplay.numerics.inverted_file import cell_neighbors
-from jplay.numerics.rows import AS_THEY_ARE, formed
-from jplay.problems.first_layer import scaling_form
-from jplay.problems.targets import summarize_targets, target_code
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from jplay import FastSolver, HeatGraph, JPlay
-from jplay.blocks import blocked, functions, graph_quality, partition_affinity
+from jplay.blocks import blocked, graph_quality, partition_affinity
+from jplay.core.graph import build_block_graph, find_block_neighbors, heat_graph, sum_over_edges
+from jplay.core.problem import SourceBlock
+from jplay.core.samples import Samples, SplitStep, compute_moments
+from jplay.core.scaling import transform_inputs
+from jplay.core.targets import encode_targets
 from jplay.datasets import fetch_indian_pines
 
 
 def spectra(n_samples, n_features, seed=0):
     """Samples near surfaces of eight dimensions, one per class, scaled to a maximum of one."""
     shapes = np.random.default_rng(0)
-    centres = 1.5 * shapes.standard_normal((16, 8))
+    centers = 1.5 * shapes.standard_normal((16, 8))
     inner = shapes.standard_normal((8, 60)) / 4
     outer = shapes.standard_normal((60, n_features)) / 8
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 16, n_samples)
-    X = np.tanh((rng.standard_normal((n_samples, 8)) + centres[y]) @ inner) @ outer
+    X = np.tanh((rng.standard_normal((n_samples, 8)) + centers[y]) @ inner) @ outer
     X = 6 + X + 0.1 * rng.standard_normal(X.shape)
     return X / X.max(axis=1, keepdims=True), y
 
 
 def gram_error(X, affinity, exact_affinity):
     """Relative error of X^T L X that one graph causes in the place of another."""
-    gram, exact = (laplacian_gram(X, graph)[0] for graph in (affinity, exact_affinity))
+    graphs = affinity, exact_affinity
+    gram, exact = (sum_over_edges(X, graph).laplacian_gram for graph in graphs)
     return np.linalg.norm(gram - exact) / np.linalg.norm(exact)
 
 
 def clusters(n_samples, n_features):
     """Samples in 200 clusters of twenty dimensions, stretched towards the origin."""
     rng = np.random.default_rng(0)
-    centres = 3 * rng.standard_normal((200, n_features))[rng.integers(0, 200, n_samples)]
+    centers = 3 * rng.standard_normal((200, n_features))[rng.integers(0, 200, n_samples)]
     inner = rng.standard_normal((n_samples, 20)) @ rng.standard_normal((20, n_features))
-    return centres * rng.random((n_samples, 1)) + 0.3 * inner
+    return centers * rng.random((n_samples, 1)) + 0.3 * inner
 
 
 def lazy_spectra(n_blocks, rows, n_features):
@@ -139,23 +138,14 @@ def timed(function, *args, clock=time.perf_counter, **kwargs):
     return clock() - start, result
 
 
-def by_cells(tensor, bandwidth, n_neighbors=10, **settings):
-    """The approximate graph of a PyTorch tensor, as a sparse matrix."""
-    indices, squares = cell_neighbors(tensor, n_neighbors, **settings)
-    return symmetric_affinity(indices.numpy(), np.exp(squares.numpy() / (-2 * bandwidth**2)))
-
-
 def graph():
     """Recall and error in ``X^T L X`` of approximate graphs and of graphs in blocks."""
-    import torch
-
     on_core = partial(timed, clock=time.process_time)
     X, _ = spectra(20_000, 100)
     exact_time, (exact, width) = on_core(heat_graph, X, 10)
     rows = [("exact", f"{exact_time:.1f}", 1, 0)]
     cases = [
         ("inverted file (faiss)", partial(HeatGraph(10, width, "approximate"), X)),
-        ("inverted file (a PyTorch tensor)", partial(by_cells, torch.asarray(X), width)),
     ]
     for size in (10_000, 5_000, 2_000):
         made = partial(partition_affinity, X, [size] * (20_000 // size), HeatGraph(10, width))
@@ -166,7 +156,7 @@ def graph():
         error = gram_error(X, affinity, exact)
         rows.append((name, f"{seconds:.1f}", f"{quality.recall:.3f}", f"{error:.4f}"))
     table(
-        "Graph: 20,000 samples, 100 features, 10 neighbours",
+        "Graph: 20,000 samples, 100 features, 10 neighbors",
         ["graph", "core seconds", "recall", "relative error in X^T L X"],
         rows,
     )
@@ -175,16 +165,12 @@ def graph():
     cases = [(f"{n:,} near surfaces", spectra(n, 100)[0], width) for n in sizes]
     cases.append(("60,000 in clusters", clusters(60_000, 100), 10.0))
     for name, X, width in cases:
-        row = [name]
-        for make in (HeatGraph(10, width, "approximate"), partial(by_cells, bandwidth=width)):
-            samples = X if isinstance(make, HeatGraph) else torch.asarray(X)
-            seconds, affinity = on_core(make, samples)
-            quality = graph_quality(X, affinity, 10, bandwidth=width, n_probes=300)
-            row += [f"{seconds:.1f}", f"{quality.recall:.3f}"]
-        rows.append(row)
+        seconds, affinity = on_core(HeatGraph(10, width, "approximate"), X)
+        quality = graph_quality(X, affinity, 10, bandwidth=width, n_probes=300)
+        rows.append((name, f"{seconds:.1f}", f"{quality.recall:.3f}"))
     table(
-        "Growth: 100 features, 10 neighbours",
-        ["samples", "faiss, core seconds", "recall", "PyTorch tensor, core seconds", "recall"],
+        "Growth: 100 features, 10 neighbors",
+        ["samples", "inverted file (faiss), core seconds", "recall"],
         rows,
     )
     line, _ = spectra(200, 100)
@@ -208,23 +194,15 @@ def graph():
 
 
 def accuracy(n_splits=10, share=0.05):
-    """J-Play over exact and approximate graphs of a whole scene, few of its pixels labelled."""
-    import torch
-
+    """J-Play over exact and approximate graphs of a whole scene, few of its pixels labeled."""
     scene = fetch_indian_pines()
     X = normalize(scene.cube.reshape(-1, scene.cube.shape[2]).astype(float), norm="max")
     y = np.full(len(X), -1)
     y[scene.pixel_indices] = scene.target
-    samples = formed(X, scaling_form(X, "standard"))  # of which J-Play builds the graph
-    tensor = torch.asarray(samples)
+    samples = transform_inputs(X, "standard")[1][:]  # of which J-Play builds the graph
     exact, width = heat_graph(samples, 10)
-    graphs = {
-        "exact": exact,
-        "inverted file (faiss)": HeatGraph(10, width, "approximate")(samples),
-        "inverted file (a PyTorch tensor)": by_cells(tensor, width),
-    }
-    for n in (3000, 1000, 300):
-        graphs[f"the same with {n:,} candidates"] = by_cells(tensor, width, n_candidates=n)
+    approximate = HeatGraph(10, width, "approximate")(samples)
+    graphs = {"exact": exact, "inverted file (faiss)": approximate}
     scores = {name: [] for name in graphs}
     for seed in range(n_splits):
         rng = np.random.default_rng(seed)
@@ -262,6 +240,12 @@ def accuracy(n_splits=10, share=0.05):
     )
 
 
+def compute_block(source, neighbors):
+    """All moments of one block."""
+    compute_moments(Samples([source]))
+    sum_over_edges(source.source, build_block_graph(neighbors, bandwidth=1.0))
+
+
 def block():
     """Processor seconds of every step on one block; reading is timed by the wall clock."""
     on_core = partial(timed, clock=time.process_time)
@@ -274,34 +258,16 @@ def block():
             folder / f"{n_rows}{dtype}", data=X, chunks=X.shape, compressors=None
         )
         read = min(timed(lambda stored=stored: stored[:])[0] for _ in range(3))
-        search, (found, _) = on_core(
-            functions.block_neighbors, X, None, None, graph=HeatGraph(10), shared=None
-        )
-        code = target_code(summarize_targets(y, None, None), None, None)
-        moments, _ = on_core(
-            functions.heat_statistics,
-            X,
-            y,
-            None,
-            found,
-            None,
-            None,
-            form=AS_THEY_ARE,
-            encode=code.encode,
-            shared=1,
-        )
+        search, (found, _) = on_core(find_block_neighbors, X, HeatGraph(10))
+        source = SourceBlock(X, encode_targets(y))
+        moments, _ = on_core(compute_block, source, found)
         passes = []
         for sizes in ([20], [140, 80, 20]):
-            inputs = [200, *sizes]
-            step = partial(
-                functions.joint_step,
-                form=AS_THEY_ARE,
-                sizes=sizes,
-                constraints={"nonnegative": True, "unit_ball": True},
-                shared=([np.full((r, inputs[i]), 1e-3) for i, r in enumerate(sizes)], 1.0),
-            )
-            duals, _ = step(X, None)
-            passes.append(min(on_core(step, X, duals)[0] for _ in range(3)))
+            shapes = zip(sizes, [200, *sizes], strict=False)
+            thetas = [np.full(shape, 1e-3) for shape in shapes]
+            step = SplitStep(thetas, np.ones((1, 1)), True, True, relaxation=1.7)
+            points, _ = step(source.load(), ())
+            passes.append(min(on_core(step, source.load(), points)[0] for _ in range(3)))
         rows.append(
             (
                 f"{n_rows:,} x 200 {dtype} ({X.nbytes / 2**20:.1f} MiB)",
@@ -311,7 +277,7 @@ def block():
     shutil.rmtree(folder)
     table(
         "One block, seconds of one core",
-        ["block", "read (cached)", "neighbours", "moments", "pass [20]", "pass [140, 80, 20]"],
+        ["block", "read (cached)", "neighbors", "moments", "pass [20]", "pass [140, 80, 20]"],
         rows,
     )
 

@@ -44,35 +44,21 @@ def timed(function, torch, repeats=5):
 
 def pass_against_products(torch, n=1_000_000, d=200, r=100):
     """One iteration's pass over the samples against its two matrix products alone."""
-    from jplay.solvers.samples import ArraySamples, PlainJointPass, split_update
+    from jplay.core.samples import Block, ConstraintSplit, Samples
 
     generator = torch.Generator("cuda").manual_seed(0)
     X = torch.rand((n, d), dtype=torch.float64, device="cuda", generator=generator)
     theta = torch.rand((r, d), dtype=torch.float64, device="cuda", generator=generator) / d
     w = torch.rand((n, r), dtype=torch.float64, device="cuda", generator=generator)
     products = timed(lambda: (X @ theta.mT, w.mT @ X), torch)
-    sweep = ArraySamples(X, X[:, :0], None).joint_pass([r], nonnegative=True, unit_ball=True)
-    fused = timed(lambda: sweep([theta], 0.95), torch)
-    plain = PlainJointPass(X, True, True, compiled=False)
-    eager = timed(lambda: plain([theta], 0.95), torch)
-    features = X @ theta.mT
-    point = torch.rand((n, r), dtype=torch.float64, device="cuda", generator=generator) * 0.01
-    scale = torch.asarray(0.95, dtype=torch.float64, device="cuda")
-    ours = sweep.update(features, point, scale, 1.7, True, True)
-    reference = split_update(features, point, scale, 1.7, True, True)
-    error = max(
-        float((a - b).abs().max() / b.abs().max()) for a, b in zip(ours, reference, strict=True)
-    )
-    return {
-        "n": n,
-        "d": d,
-        "r": r,
+    split = ConstraintSplit(Samples([Block(X, X[:, :0], None)]), True, True, relaxation=1.7)
+    dual_scale = torch.full((1, 1), 0.95, dtype=torch.float64, device="cuda")
+    seconds = timed(lambda: split.update([theta], dual_scale), torch)
+    sizes = {"n": n, "d": d, "r": r}
+    return sizes | {
         "products_s": products,
-        "fused_pass_s": fused,
-        "eager_pass_s": eager,
-        "fused_over_products": fused / products,
-        "eager_over_products": eager / products,
-        "fused_relative_error": error,
+        "pass_s": seconds,
+        "pass_over_products": seconds / products,
     }
 
 
@@ -80,9 +66,9 @@ def simulated_pixels(torch, n, d=200, n_classes=16, seed=0, device="cuda"):
     """Mixtures of smooth spectra with noise, scaled by their maximum."""
     generator = torch.Generator(device).manual_seed(seed)
     grid = torch.linspace(0, 1, d, dtype=torch.float64, device=device)
-    centres = torch.rand((n_classes, 6, 1), dtype=torch.float64, device=device, generator=generator)
+    centers = torch.rand((n_classes, 6, 1), dtype=torch.float64, device=device, generator=generator)
     heights = torch.rand((n_classes, 6, 1), dtype=torch.float64, device=device, generator=generator)
-    spectra = 0.2 + (heights * torch.exp(-(((grid - centres) / 0.12) ** 2))).sum(1)
+    spectra = 0.2 + (heights * torch.exp(-(((grid - centers) / 0.12) ** 2))).sum(1)
     y = torch.randint(n_classes, (n,), device=device, generator=generator)
     other = torch.randint(n_classes, (n,), device=device, generator=generator)
     mix = 0.3 * torch.rand((n, 1), dtype=torch.float64, device=device, generator=generator)
@@ -94,14 +80,13 @@ def simulated_pixels(torch, n, d=200, n_classes=16, seed=0, device="cuda"):
 
 def million_pixels(torch, n=1_000_000):
     """A three-layer fit of a million pixels: the graph and the rest apart."""
-    from jplay.numerics.graph import neighbor_graph
-
     from jplay import JPlay
+    from jplay.core.graph import heat_graph
 
     X, y = simulated_pixels(torch, n)
     torch.cuda.synchronize()
     start = time.perf_counter()
-    graph, bandwidth = neighbor_graph(X.float(), 10)
+    graph, bandwidth = heat_graph(X.float(), 10)
     torch.cuda.synchronize()
     graph_s = time.perf_counter() - start
     start = time.perf_counter()
@@ -120,66 +105,6 @@ def million_pixels(torch, n=1_000_000):
         "training_accuracy": score,
         "bandwidth": bandwidth,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30,
-    }
-
-
-def exact_neighbors(torch, X, samples, n_neighbors):
-    """Nearest neighbours of some samples among all, a few at a time."""
-    from jplay.numerics.inverted_file import nearest_of
-
-    from jplay._array_api import smallest_per_row
-
-    Z = X - X.mean(0)
-    norms = (Z * Z).sum(1)
-    found = []
-    for part in samples.split(50):
-        candidates, _ = smallest_per_row(norms - 2 * Z[part] @ Z.mT, 5 * n_neighbors)
-        found.append(nearest_of(X, part, candidates, n_neighbors)[0])
-    return torch.cat(found)
-
-
-def approximate_graph(torch, n, n_neighbors=10, n_probes=1000, device="cuda"):
-    """The graph by cells: seconds, memory, recall; up to a million beside the exact one.
-
-    A million pixels at a time have class spectra of their own. Also runs with ``device="cpu"``.
-    """
-    from jplay.numerics.graph import neighbor_graph, neighbor_laplacian_gram
-
-    def measured(function):
-        if device == "cpu":
-            start = time.process_time()
-            return function(), time.process_time() - start, None
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        result = function()
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - start
-        return result, seconds, (torch.cuda.max_memory_allocated() - before) / 2**30
-
-    X = torch.empty((n, 200), dtype=torch.float32, device=device)
-    for seed, rows in enumerate(X.split(1_000_000)):
-        rows.copy_(simulated_pixels(torch, len(rows), seed=seed, device=device)[0])
-    neighbor_graph(X[: n // 10], n_neighbors, approximate=True)
-    (graph, width), seconds, gib = measured(
-        lambda: neighbor_graph(X, n_neighbors, approximate=True)
-    )
-    report = {"n": n, "approximate_s": seconds, "gib_beyond_samples": gib, "bandwidth": width}
-    probes = torch.asarray(np.random.default_rng(0).choice(n, n_probes, replace=False))
-    probes = probes.to(device)
-    nearest = exact_neighbors(torch, X, probes, n_neighbors)
-    shared = (graph.indices[probes][:, :, None] == nearest[:, None, :]).any(2)
-    report["recall"] = float(shared.double().mean())
-    if n > 1_000_000:
-        return report
-    gram = neighbor_laplacian_gram(X, graph)[0]
-    (graph, _), seconds, gib = measured(lambda: neighbor_graph(X, n_neighbors, width))
-    exact = neighbor_laplacian_gram(X, graph)[0]
-    return report | {
-        "exact_s": seconds,
-        "exact_gib_beyond_samples": gib,
-        "relative_error_of_gram": float((gram - exact).norm() / exact.norm()),
     }
 
 
@@ -327,8 +252,6 @@ def main():
     parts = {
         "pass": lambda: pass_against_products(torch),
         "million": lambda: million_pixels(torch),
-        "approximate-1e6": lambda: approximate_graph(torch, 1_000_000),
-        "approximate-1e7": lambda: approximate_graph(torch, 10_000_000),
         "eigh": lambda: batched_eigh(torch),
     }
     if options.pixels:

@@ -56,12 +56,12 @@ def simulated(n, d, r, seed=0):
 
 def layer_times(n, d, r, threads, n_iter):
     """Seconds per iteration of one layer problem: compressed, plain, and its two products."""
-    from jplay.solvers.layer import LayerProblem, solve_layer
-    from jplay.solvers.samples import ArraySamples
-    from jplay.solvers.schedules import LayerSchedule
-
     import plain_transcription as plain
-    from jplay.core.threads import sample_threads
+    from jplay import PaperSolver
+    from jplay.core.objective import Objective
+    from jplay.core.paper import compress_samples, solve_layer
+    from jplay.core.problem import prepare
+    from jplay.core.targets import encode_targets
 
     X, Y, affinity, theta = simulated(n, d, r)
     coef = np.random.default_rng(1).random((Y.shape[1], r))
@@ -69,23 +69,13 @@ def layer_times(n, d, r, threads, n_iter):
     w = np.random.default_rng(2).random((n, r))
     with threadpool_limits(threads, "blas"):
         products = best_of(lambda: (X @ theta.T, w.T @ X))
-        with sample_threads(n * d * r) as pool:
-            samples = ArraySamples(X, Y, affinity, pool)
-            statistics = samples.statistics()
-            problem = LayerProblem(
-                X=statistics.X_root,
-                Y=statistics.Y_root,
-                laplacian_gram=statistics.laplacian_gram,
-                manifold_weight=0.1,
-                n_constraints=2,
-                coef=coef,
-                alpha=1.0,
-            )
+        targets = encode_targets(Y.argmax(axis=1))
+        with prepare(X, targets, graph=affinity, n_components=r) as problem:
+            layer, objective = compress_samples(problem), Objective(alpha=1.0)
 
             def compressed(iterations):
-                constraint_pass = samples.constraint_pass(r, nonnegative=True, unit_ball=True)
-                schedule = LayerSchedule(max_iter=iterations, tol=0.0)
-                return solve_layer(problem, constraint_pass, theta, schedule)
+                options = PaperSolver(inner_max_iter=iterations, inner_tol=1e-300)
+                return solve_layer(layer, theta, 0.1, objective, options, P=coef)
 
             short, long = best_of(lambda: compressed(2)), best_of(lambda: compressed(2 + n_iter))
         settings = plain.Settings(inner_max_iter=n_iter, inner_tol=0.0)
@@ -291,8 +281,8 @@ def deep():
     """Five layers on two graphs, with and without the iterations on the first layer alone."""
     from jplay import FastSolver, HeatGraph, JPlay
 
-    whole = {"first_layer_iter": 0, "deep_growth": FastSolver().growth}
-    schedules = {"first layer first": FastSolver(), "all layers at once": FastSolver(**whole)}
+    at_once = FastSolver(first_layer_iter=0)
+    schedules = {"first layer first": FastSolver(), "all layers at once": at_once}
     rows = []
     for data in ("AR", "Extended Yale-B"):
         X, y, X_test, y_test, bandwidth, last = face_problem(data)

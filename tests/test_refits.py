@@ -111,10 +111,6 @@ CASES = [
         jplay.CanonicalCorrelationForestClassifier(5, random_state=0), failing={"max_features": 7}
     ),
     Case(
-        **REAL,
-        failing={"max_features": 7},
-    ),
-    Case(
         _rivals.ShrinkageLDAClassifier(n_folds=2, random_state=0), failing={"shrinkages": ["none"]}
     ),
     Case(_rivals.PLSDAClassifier(n_folds=2, random_state=0), failing={"n_components": (0,)}),

@@ -59,14 +59,13 @@ def arrays_on_host(value: Any) -> Any:
 
 def like(values: Any, reference: Array, *, dtype: Any = None) -> Array:
     """``values`` as an array of the library, device and (unless given) dtype of ``reference``."""
+    dtype = reference.dtype if dtype is None else dtype
+    if type(values) is np.ndarray is type(reference) and values.dtype == dtype:
+        return values  # as nearly always
     xp = namespace(reference)
     if array_api_compat.is_array_api_obj(values) and namespace(values) is not xp:
         values = to_numpy(values)
-    return xp.asarray(
-        values,
-        dtype=reference.dtype if dtype is None else dtype,
-        device=array_api_compat.device(reference),
-    )
+    return xp.asarray(values, dtype=dtype, device=array_api_compat.device(reference))
 
 
 def zeros_like_shape(shape: tuple[int, ...], reference: Array, *, dtype: Any = None) -> Array:

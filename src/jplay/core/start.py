@@ -114,14 +114,14 @@ def add_layers(gram: Array, sizes: Sequence[int]) -> list[Array]:
 def select_features(gram: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
     """Return the layers of :func:`add_layers` for one problem."""
     residual = gram.diagonal().copy()
-    rows: list[np.ndarray] = []
+    rows = np.zeros((min(sizes[0], len(gram)), len(gram)))
     pivots: list[int] = []
-    for _ in range(min(sizes[0], len(gram))):
+    for row in rows:
         pivot = int(np.argmax(residual))
-        row = gram[pivot] - sum(before[pivot] * before for before in rows)
         # A feature that the others explain up to rounding explains nothing in its turn.
-        rows.append(row / np.sqrt(residual[pivot]) if residual[pivot] > 0 else 0 * row)
-        residual -= rows[-1] ** 2
+        if residual[pivot] > 0:
+            row[:] = (gram[pivot] - rows[:, pivot] @ rows) / np.sqrt(residual[pivot])
+        residual -= row**2
         residual[pivot] = -np.inf
         pivots.append(pivot)
     thetas, before = [], np.eye(len(gram))

@@ -121,24 +121,29 @@ def update_projections(
     for l in reversed(range(len(layers))):
         layer, theta = layers[l], layers[l].theta
         I = identity(theta.shape[-2], theta)
-        gradient = (
-            H @ layer.theta_A
-            + F @ layer.theta_M
-            - alpha * (P.mT @ layer.labels.C)
-            - mu * (cross if layer.upstream is None else cross @ layer.upstream.mT)
-        )
         S1 = H + preconditioner.manifold_bound * F
         # 1e-12 keeps S2 positive definite if all features are zero.
         S2 = (damping * trace(layer.out_gram) / theta.shape[-2] + 1e-12) * I
+        gradient = (
+            F @ layer.theta_M
+            - alpha * (P.mT @ layer.labels.C)
+            - mu * (cross if layer.upstream is None else cross @ layer.upstream.mT)
+        )
+        form = H  # of the terms in Theta A
+        if objective.reconstruction:
+            gradient = gradient + layer.out_gram @ theta
+            form = form + layer.row_gram - 2 * I
+            S1, S2 = S1 + 2 * layer.row_gram, S2 + layer.out_gram
         tasks = zip(layer.labels.outputs, layer.theta_B, preconditioner.label_bounds, strict=True)
         for rows, theta_B, bound in tasks:
             P_task = P[..., rows, :]
             label_form = alpha * (P_task.mT @ P_task)
-            gradient = gradient + label_form @ theta_B
             S1 = S1 + bound * label_form
-        if objective.reconstruction:
-            gradient = gradient + (layer.row_gram - 2 * I) @ layer.theta_A + layer.out_gram @ theta
-            S1, S2 = S1 + 2 * layer.row_gram, S2 + layer.out_gram
+            if layer.labels.B is None:  # B equals A
+                form = form + label_form
+            else:
+                gradient = gradient + label_form @ theta_B
+        gradient = gradient + form @ layer.theta_A
         if l == 0 and first_pull is not None:
             gradient = gradient + first_pull.weight * (theta - first_pull.target)
             S2 = S2 + first_pull.weight * I
