@@ -16,6 +16,7 @@ from jplay._estimator_base import (
     check_squares,
     float_dtypes,
 )
+from jplay._fitting import stores_at_end
 from jplay.baselines._linalg import fix_signs, solve_eigenproblem
 from jplay.core.arrays import (
     Array,
@@ -110,6 +111,7 @@ class LFDA(CenteredTransformer, BaseEstimator):
         self.embedding = embedding
         self.reg = reg
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the subspace.

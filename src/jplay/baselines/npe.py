@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
 from jplay._estimator_base import CenteredTransformer, check_n_components, check_squares
+from jplay._fitting import stores_at_end
 from jplay.baselines._linalg import centering_noise, fix_signs, solve_eigenproblem
 from jplay.core.graph import find_neighbors
 
@@ -75,6 +76,7 @@ class NPE(CenteredTransformer, BaseEstimator):
         self.n_neighbors = n_neighbors
         self.reg = reg
 
+    @stores_at_end
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the subspace.

@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from jplay._text import csv_text, markdown_text
-from jplay.datasets.registry import CORRUPT_FINGERPRINTS
 from jplay.experiments._journal import Journal
 from jplay.experiments._limits import in_words
 
@@ -134,6 +133,9 @@ class ResultTable:
         n_splits = 1 if recipe.split.kind == "given" else recipe.split.n_splits
 
         def counts(record):
+            # Heavy: that there are records is checked first.
+            from jplay.datasets.registry import CORRUPT_FINGERPRINTS
+
             method, column = content.get((record.get("method"), record.get("classifier")), (0, 0))
             return (
                 method
