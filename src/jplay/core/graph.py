@@ -454,7 +454,11 @@ def rank_candidates(X: Any, own: Array, candidates: Array, n_neighbors: int) -> 
             xp.astype(differences, xp.float64, copy=False), (-1, n_candidates, n_features)
         )
         differences -= xp.astype(rows_of(X, own[rows]), xp.float64, copy=False)[:, None, :]
-        parts.append(xp.linalg.vecdot(differences, differences))
+        # Not by BLAS, in which the rounding of a row may depend on its address: ties would break.
+        if is_numpy(differences):
+            parts.append(np.einsum("ijk,ijk->ij", differences, differences))
+        else:
+            parts.append(xp.linalg.vecdot(differences, differences))
     squares = xp.where(candidates == own[:, None], xp.inf, xp.concat(parts))
     order = xp.argsort(squares, axis=1, stable=True)[:, :n_neighbors]
     return xp.take_along_axis(candidates, order, axis=1), xp.take_along_axis(squares, order, axis=1)
