@@ -328,8 +328,10 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
     def _make_description(self, problem, y):
         """Return the function from an iterate to what ``transform`` and ``predict`` need."""
         targets = problem.targets
-        # The covariance does not depend on the iterate: it is estimated once, if at all.
-        estimate = cache(lambda: estimate_covariance(*harden(problem)))
+        # The covariance depends neither on the iterate nor on the weights of a grid: it is
+        # estimated once for a problem, if at all.
+        compute = cache(lambda: estimate_covariance(*harden(problem)))
+        estimate = problem.__dict__.setdefault("_estimate", compute)
 
         def describe(thetas, coef):
             coef = namespace(coef).astype(describe_coef(coef, targets), problem.dtype)
