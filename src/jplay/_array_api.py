@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.util
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -112,18 +111,6 @@ def solve_positive(matrix: Array, right_hand_side: Array) -> Array:
     return namespace(matrix).linalg.solve(matrix, right_hand_side)
 
 
-def whitened_rows(matrix: Array, rows: Array) -> Array:
-    """Rows ``L^-1 x`` for a positive definite ``matrix = L L^T``.
-
-    Their inner products are ``x^T matrix^-1 x'``, for half of what the solutions themselves cost.
-    """
-    xp = namespace(matrix)
-    factor = xp.linalg.cholesky(matrix)
-    if is_numpy(matrix):
-        return scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T
-    return xp.linalg.solve(factor, rows.mT).mT
-
-
 def eigh(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of a symmetric ``matrix`` or a stack of them.
 
@@ -134,24 +121,6 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
         cupy = importlib.import_module("cupy")
         return tuple(map(namespace(matrix).from_dlpack, cupy.linalg.eigh(cupy.from_dlpack(matrix))))
     return namespace(matrix).linalg.eigh(matrix)
-
-
-def eigh_generalized(a: Array, b: Array) -> tuple[Array, Array]:
-    """Eigenvalues and ``b``-orthonormal eigenvectors of ``a v = lambda b v``, ``b`` positive.
-
-    Returns ``(values, vectors)`` with ``vectors.mT @ b @ vectors`` the identity.
-    """
-    if is_numpy(a) and a.ndim == 2:
-        return scipy.linalg.eigh(a, b, check_finite=False)
-    xp = namespace(a)
-    # With ``b = K^-T K^-1`` the problem is ``K^T a K w = lambda w`` for ``v = K w``: an ordinary
-    # one, symmetric again. The inverse of a Cholesky factor is such a ``K``, transposed.
-    factor = xp.linalg.cholesky(b)
-    unit = xp.broadcast_to(identity(b.shape[-1], b), b.shape)
-    whitener = xp.linalg.solve(factor, unit).mT
-    reduced = whitener.mT @ a @ whitener
-    values, vectors = eigh((reduced + reduced.mT) / 2)
-    return values, whitener @ vectors
 
 
 _FEW = 4  # smallest entries, up to which repeated minima are faster than a partition
@@ -220,44 +189,9 @@ def _smallest_in_turn(matrix: Array, count: int) -> tuple[Array, Array]:
     return found.T, values.T
 
 
-def product_of_halves(left: Array, right: Array) -> Array:
-    """``left @ right.T`` of PyTorch tensors in half precision, summed in single precision."""
-    torch: Any = sys.modules["torch"]
-    if left.is_cuda:
-        return torch.mm(left, right.mT, out_dtype=torch.float32)
-    return left.float() @ right.float().mT
-
-
-def sum_by_index(indices: Array, values: Array, size: int) -> Array:
-    """Sum of ``values`` over equal ``indices``, (size,)."""
-    xp = namespace(values)
-    if hasattr(xp, "bincount"):
-        return xp.bincount(indices, weights=values, minlength=size)
-    return like(np.bincount(to_numpy(indices), to_numpy(values), size), values)
-
-
 def on_cuda(array: Array) -> bool:
     """Whether ``array`` is a PyTorch tensor on a CUDA device."""
     return array_api_compat.is_torch_array(array) and array.is_cuda
-
-
-def in_host_memory(array: Array) -> bool:
-    """Whether ``array`` lives in the memory of the CPU, whatever its library calls that."""
-    return "cpu" in str(array_api_compat.device(array)).lower()
-
-
-def fused(function: Callable, array: Array) -> Callable:
-    """``function`` compiled into few kernels for CUDA tensors of PyTorch, else as it is.
-
-    If the compiler is not available the plain function is returned.
-    """
-    if not on_cuda(array):
-        return function
-    torch: Any = sys.modules["torch"]  # it is loaded, since ``array`` is one of its tensors
-    try:
-        return torch.compile(function, dynamic=True, mode="max-autotune-no-cudagraphs")
-    except RuntimeError:
-        return function
 
 
 def linalg_errors(array: Array) -> tuple[type[Exception], ...]:

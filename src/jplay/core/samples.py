@@ -324,11 +324,6 @@ def collect_rows(
     return xp.concat(X), xp.concat(Y), xp.concat(weight) if weight else None
 
 
-def count_rows(samples: Samples) -> int:
-    """Return the number of samples."""
-    return samples.reduce(lambda block: block.X.shape[0])
-
-
 def gather_features(samples: Samples, theta: Array) -> np.ndarray:
     """Return ``X theta^T`` of all samples in host memory."""
     rows = samples.reduce(lambda block: [to_numpy(block.X @ like(theta, block.X).mT)])

@@ -1,6 +1,6 @@
 """J-Play as a stage of a kernel model or of a committee's member."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -90,8 +90,3 @@ def spread_importance(columns: Any, importance: Any, n_features: int) -> np.ndar
     total = np.zeros(n_features)
     total[slice(None) if columns is None else columns] = importance
     return total / (total.sum() or 1.0)
-
-
-def split_into_batches(n_samples: int, size: int) -> Sequence[slice]:
-    """Return slices of up to ``size`` samples; at least one."""
-    return [slice(start, start + size) for start in range(0, max(1, n_samples), size)]

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from jplay._array_api import Array, eigh, identity, is_numpy, namespace
+from jplay._array_api import Array, is_numpy, namespace
 
 
 def symmetrize(matrix: Array) -> Array:
@@ -81,80 +81,3 @@ def is_well_conditioned(matrix: Array, rtol: float) -> bool:
     # The ratio of the extreme eigenvalues is at least the reciprocal condition in this norm.
     reciprocal, _ = lapack.dpocon(factor, np.linalg.norm(matrix, 1), uplo="L")
     return bool(reciprocal > 10 * rtol)
-
-
-def stacked_generalized_eigenvectors(
-    a: Array, b: Array, n_components: int, rtol: Array
-) -> tuple[Array, Array]:
-    """:func:`leading_generalized_eigenvectors`, the largest first, for stacks of matrices.
-
-    Problems may differ in rank, and arrays cannot: directions in which ``b`` is zero come last.
-
-    Parameters
-    ----------
-    a, b : arrays of shape (n_problems, n_features, n_features)
-    n_components : int
-    rtol : array of shape (n_problems,)
-        Relative rank tolerance on the eigenvalues of each ``b``.
-
-    Returns
-    -------
-    vectors : array of shape (n_problems, n_features, n_components)
-        Zero beyond the rank.
-    ranks : array of shape (n_problems,)
-    """
-    xp = namespace(a, b)
-    scales, axes = eigh(symmetrize(b))
-    kept = scales > rtol[:, None] * xp.max(xp.abs(scales), axis=1, keepdims=True)
-    whitener = xp.where(kept, scales, xp.ones_like(scales)) ** -0.5
-    whitener = axes * xp.where(kept, whitener, xp.zeros_like(whitener))[:, None, :]
-    reduced = symmetrize(whitener.mT @ a @ whitener)
-    # Below every eigenvalue, since none is larger than the norm.
-    last = -1 - xp.linalg.vector_norm(reduced, axis=(1, 2))[:, None]
-    diagonal = xp.where(kept, xp.zeros_like(scales), last * xp.ones_like(scales))
-    _, vectors = eigh(reduced + diagonal[:, :, None] * identity(a.shape[-1], a))
-    vectors = xp.flip(vectors, axis=2)[:, :, :n_components]
-    return whitener @ vectors, xp.sum(xp.astype(kept, xp.int64), axis=1)
-
-
-def leading_generalized_eigenvectors(
-    a: Array,
-    b: Array,
-    n_components: int | None = None,
-    *,
-    largest: bool = True,
-    rtol: float | None = None,
-) -> tuple[Array, Array]:
-    """Solve ``a v = lambda b v`` within the range of a positive semi-definite ``b``.
-
-    The problem is whitened by the non-zero eigenpairs of ``b``, which is the reduction
-    by singular value decomposition that singular scatter matrices call for: with
-    ``b = U diag(s) U^T`` over these pairs and ``v = U diag(s)^-1/2 w`` it is the ordinary
-    problem ``diag(s)^-1/2 U^T a U diag(s)^-1/2 w = lambda w``.
-
-    Parameters
-    ----------
-    a, b : arrays of shape (n_features, n_features)
-        Symmetric; ``b`` positive semi-definite, possibly singular.
-    n_components : int, default=None
-        How many eigenvectors; at most the rank of ``b``. ``None`` means all.
-    largest : bool, default=True
-        Whether the largest eigenvalues come first, or the smallest.
-    rtol : float, default=None
-        Relative rank tolerance on the eigenvalues of ``b``, see :func:`range_basis`.
-
-    Returns
-    -------
-    values : array of shape (n_found,)
-        ``n_found`` is ``n_components`` or the rank of ``b`` if that is smaller.
-    vectors : array of shape (n_features, n_found)
-        ``b``-orthonormal columns: ``vectors.T @ b @ vectors`` is the identity.
-    """
-    xp = namespace(a, b)
-    scales, axes = range_basis(b, rtol)
-    whitener = axes / xp.sqrt(scales)
-    values, vectors = xp.linalg.eigh(symmetrize(whitener.mT @ a @ whitener))
-    if largest:
-        values, vectors = xp.flip(values), xp.flip(vectors, axis=1)
-    keep = values.shape[0] if n_components is None else min(n_components, values.shape[0])
-    return values[:keep], whitener @ vectors[:, :keep]
