@@ -552,12 +552,12 @@ def check_supported(problem: "Problem", objective: Objective) -> float:
     if problem.moments.label_grams is not None:
         raise ValueError(
             "`solver` should be 'fast' if samples or classes differ in weight or samples lack a "
-            "label, got the published schedule, whose updates know one weight for all. "
+            "label, got the published solver, whose updates know one weight for all. "
             "Use solver='fast'."
         )
     if not isinstance(objective.penalty, Ridge):
         raise ValueError(
-            "`solver` should be 'fast' if `gamma` weighs absolute values, got the published "
-            "schedule, which knows a ridge only. Use solver='fast'."
+            "`solver` should be 'fast' if `gamma` is a penalty other than the ridge, got the "
+            "published solver, which knows a ridge only. Use solver='fast'."
         )
     return objective.penalty.gamma

@@ -89,7 +89,7 @@ class JPlay(ChainEstimator, ScoreClassifier, BaseEstimator):
         Whether the reconstruction term is part of the model.
     solver : {"fast", "paper"}, FastSolver or PaperSolver, default="fast"
         ``"fast"`` moves all layers together in one preconditioned loop and ends exactly
-        feasible, at a lower objective than ``"paper"``, which follows the published schedule.
+        feasible, at a lower objective than ``"paper"``, the published solver.
         An object of the schedule carries its settings: ``FastSolver(max_iter=200)``.
     decision : {"auto", "centroid", "projection"}, default="auto"
         How ``predict`` decides: by the nearest class mean in the last subspace under the pooled

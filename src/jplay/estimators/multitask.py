@@ -91,7 +91,7 @@ class MultiTaskJPlay(ChainEstimator, BaseEstimator):
     reconstruction : bool, default=True
         Whether the reconstruction term is part of the model.
     solver : "fast" or FastSolver, default="fast"
-        The published schedule knows one weight for all samples, and so no tasks.
+        The published solver has one weight for all samples, and so no tasks.
     scaling : {"standard", "norm"} or None, default="standard"
         What is done to features before the first layer, see :class:`JPlay`.
 
