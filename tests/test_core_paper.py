@@ -544,7 +544,7 @@ def test_label_weights_and_other_penalties_are_refused():
     samples = wrap_arrays(X, Y, np.ones((len(X), 1)))
     with pytest.raises(ValueError, match=r"`solver` should be 'fast' if samples or classes differ"):
         minimize_paper(make_problem(X, Y, affinity, samples), [3], Objective(), PaperSolver())
-    with pytest.raises(ValueError, match=r"`solver` should be 'fast' if `gamma` is a penalty other"):
+    with pytest.raises(ValueError, match=r"`solver` should be 'fast' if `gamma` is a penalty"):
         minimize_paper(
             make_problem(X, Y, affinity), [3], Objective(penalty=object()), PaperSolver()
         )
