@@ -45,6 +45,19 @@ def solve_eigenproblem(
     return values[:n_found], whitener @ vectors[:, :n_found]
 
 
+def reduce_to_row_space(X: Array) -> tuple[Array, Array | None]:
+    """Return coordinates of centered samples, and the basis that leads back to features.
+
+    If features outnumber samples, coordinates in an orthonormal basis of the samples' row space
+    replace them, and no matrix of the size of the features squared is formed: directions outside
+    of it do not vary. Otherwise the samples are their own coordinates, and the basis is ``None``.
+    """
+    if X.shape[1] <= X.shape[0]:
+        return X, None
+    basis, coordinates = namespace(X).linalg.qr(X.mT)
+    return coordinates.mT, basis
+
+
 def fix_signs(components: Array) -> Array:
     """Return rows with such signs that the entry of largest magnitude is positive."""
     xp = namespace(components)

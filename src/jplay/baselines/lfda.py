@@ -17,7 +17,7 @@ from jplay._estimator_base import (
     float_dtypes,
 )
 from jplay._fitting import stores_at_end
-from jplay.baselines._linalg import fix_signs, solve_eigenproblem
+from jplay.baselines._linalg import fix_signs, reduce_to_row_space, solve_eigenproblem
 from jplay.core.arrays import (
     Array,
     identity,
@@ -145,10 +145,12 @@ class LFDA(CenteredTransformer, BaseEstimator):
         xp = namespace(X)
         samples = xp.astype(X, xp.float64)
         members = [like(np.flatnonzero(codes == c), X, dtype=xp.int64) for c in range(len(classes))]
-        within, between = local_scatters(samples, members, self.n_neighbors)
+        mean = xp.mean(samples, axis=0)
+        coordinates, basis = reduce_to_row_space(samples - mean)
+        within, between = local_scatters(coordinates, members, self.n_neighbors)
         if self.reg > 0:
             ridge = self.reg * xp.linalg.trace(within) / X.shape[1]
-            within = within + ridge * identity(X.shape[1], samples)
+            within = within + ridge * identity(within.shape[0], within)
         values, vectors = solve_eigenproblem(between, within, self.n_components)
         n_found = values.shape[0]
         if n_found == 0:
@@ -162,6 +164,7 @@ class LFDA(CenteredTransformer, BaseEstimator):
             "the rank of the local within-class scatter",
             "Choose fewer components, give more samples per class, or set `reg` above 0.",
         )
+        vectors = vectors if basis is None else basis @ vectors
         if self.embedding == "weighted":
             vectors = vectors * xp.sqrt(xp.where(values > 0, values, xp.zeros_like(values)))
         elif self.embedding == "orthonormalized":
@@ -169,7 +172,7 @@ class LFDA(CenteredTransformer, BaseEstimator):
         self.classes_ = classes
         self.components_ = xp.astype(fix_signs(vectors.mT), X.dtype)
         self.eigenvalues_ = xp.astype(values, X.dtype)
-        self.mean_ = xp.astype(xp.mean(samples, axis=0), X.dtype)
+        self.mean_ = xp.astype(mean, X.dtype)
         return self
 
     def __sklearn_tags__(self) -> Any:

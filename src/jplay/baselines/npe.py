@@ -10,7 +10,12 @@ from sklearn.utils.validation import validate_data
 
 from jplay._estimator_base import CenteredTransformer, check_n_components, check_squares
 from jplay._fitting import stores_at_end
-from jplay.baselines._linalg import centering_noise, fix_signs, solve_eigenproblem
+from jplay.baselines._linalg import (
+    centering_noise,
+    fix_signs,
+    reduce_to_row_space,
+    solve_eigenproblem,
+)
 from jplay.core.graph import find_neighbors
 
 BLOCK_ELEMENTS = 4_000_000
@@ -103,6 +108,7 @@ class NPE(CenteredTransformer, BaseEstimator):
         mean = samples.mean(axis=0)
         centered = samples - mean
         neighbors, _ = find_neighbors(centered, min(self.n_neighbors, len(X) - 1), "exact")
+        centered, basis = reduce_to_row_space(centered)
         residuals = reconstruction_residuals(centered, neighbors, self.reg)
         scatter = centered.T @ centered
         # Directions in which samples vary by no more than rounding have no reconstruction error.
@@ -119,6 +125,7 @@ class NPE(CenteredTransformer, BaseEstimator):
             f"the rank of the {X.shape[0]} centered samples",
             "Choose fewer components, or give more distinct samples.",
         )
+        directions = directions if basis is None else basis @ directions
         self.components_ = fix_signs(directions.T).astype(X.dtype, copy=False)
         self.reconstruction_errors_ = errors.astype(X.dtype, copy=False)
         self.mean_ = mean.astype(X.dtype, copy=False)
