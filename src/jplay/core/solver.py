@@ -183,6 +183,8 @@ class Iterations:
     """(n_layers, ..., 1, 1) root mean square distances of features from their constraints."""
 
 
+# What overflows is not finite, and so found to have diverged.
+@np.errstate(over="ignore", invalid="ignore")
 def iterate(
     problem: Problem,
     layer_sizes: Sequence[int],
